@@ -1,0 +1,48 @@
+# Two commands: `make chat` runs the app, `make test` checks everything. Paths are relative, so spaces do no harm.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+BUILT_IN := smollm2-135m-instruct-q4_1
+
+.PHONY: chat test lint types contracts unit bench clean
+.DELETE_ON_ERROR:
+
+chat: $(VENV)/.installed
+	@$(BIN)/pardec-chat models pull $(BUILT_IN) --quiet
+	@$(BIN)/pardec-chat
+
+test: lint types contracts unit
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+# The link gives the folders their installed import root; mypy does not follow an editable install's import hook.
+types: $(VENV)/.dev
+	@mkdir -p build/types && ln -sfn ../.. build/types/pardec_chat
+	MYPYPATH=build/types $(BIN)/mypy -p pardec_chat.app -p pardec_chat.backends -p pardec_chat.kernels -p pardec_chat.tests
+
+contracts: $(VENV)/.dev
+	$(BIN)/lint-imports
+
+unit: $(VENV)/.dev
+	$(BIN)/pardec-chat models pull $(BUILT_IN) --quiet
+	$(BIN)/python -m pytest
+
+$(VENV)/bin/python:
+	@command -v $(PYTHON) >/dev/null 2>&1 && py=$(PYTHON) || py=python3; \
+	$$py -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "pardec-chat needs Python 3.11 or newer" >&2; exit 1; }; \
+	$$py -m venv $(VENV) || { rm -rf $(VENV); echo "could not make a virtual environment: on Debian, apt-get install python3-venv" >&2; exit 1; }
+
+$(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
+	@echo "installing pardec-chat; the first time llama.cpp is compiled, which takes some minutes"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
+	@echo "installing pardec-chat and its test tools; the first time llama.cpp is compiled, which takes some minutes"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@ $(VENV)/.installed
+
+clean:
+	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache *.egg-info

@@ -1,0 +1,34 @@
+"""Where the program keeps its files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import platformdirs
+
+_NAME = "pardec-chat"
+
+#: Folder that holds `models.toml` and `assets`: the repository, or the installed package.
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def models() -> Path:
+    """Folder of downloaded models: `PARDEC_CHAT_MODELS`, or `models` under the user's data folder."""
+    chosen = os.environ.get("PARDEC_CHAT_MODELS")
+    return Path(chosen).expanduser() if chosen else Path(platformdirs.user_data_dir(_NAME)) / "models"
+
+
+def log_file() -> Path:
+    """The log of this program and of the native libraries below it."""
+    return Path(platformdirs.user_log_dir(_NAME)) / "pardec-chat.log"
+
+
+def catalogue() -> Path:
+    """The catalogue that comes with the program."""
+    return ROOT / "models.toml"
+
+
+def prompts() -> Path:
+    """The benchmark's prompt sets, one TOML file a category."""
+    return ROOT / "assets" / "prompts"

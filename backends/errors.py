@@ -1,0 +1,52 @@
+"""Errors a user can cause or mend."""
+
+from __future__ import annotations
+
+
+class UserError(Exception):
+    """Something the user can mend: says what was wrong and what to do next, in one line each.
+
+    Front ends print both lines and exit with `exit_code`; nobody shows a traceback for it.
+    """
+
+    exit_code = 1
+
+    def __init__(self, what: str, next_step: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.next_step = next_step
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.next_step}".strip()
+
+
+class ModelUnreadable(UserError):
+    """A model file is missing, truncated, or of a kind that the runtime cannot load."""
+
+
+class OutOfMemory(UserError):
+    """An allocation for weights, cache or buffers failed."""
+
+
+class PairImpossible(UserError):
+    """The draft model's vocabulary does not fit the target's."""
+
+
+class MethodUnavailable(UserError):
+    """The method is unknown here, or needs something that is not loaded."""
+
+
+class ContextFull(UserError):
+    """The prompt does not fit the context, even after the oldest turns were dropped."""
+
+
+class TemplateFailed(UserError):
+    """The model's chat template cannot render these messages."""
+
+
+class QueueFull(UserError):
+    """More requests wait than the engine is set to hold."""
+
+
+class BadSetting(UserError):
+    """A value given on the command line, in a file or by a client is outside what is allowed."""
