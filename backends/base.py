@@ -1,0 +1,243 @@
+"""The contract between the engine and the runtimes.
+
+A `Target` is a loaded model whose distribution is sampled. A `Slot` is one conversation's place in its cache. A `Drafter`
+proposes a `Draft`; a `Verdict` is what one forward pass of the target made of it. Token ids cross this seam, tensors do
+not: `Draft.probabilities` is opaque to everything but the runtime that made it.
+
+Two invariants hold between any two calls:
+
+- the cache of a slot holds every committed token except the last; the last is the first row of the next verify;
+- nobody ever sees a cache ahead of the text: `verify` commits and rewinds before it returns.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from pardec_chat.backends.decoding.sampler import Sampler
+
+
+class Method(StrEnum):
+    """What guesses; the name used on the command line, on the screen and in files."""
+
+    PLAIN = "plain"
+    DRAFT = "draft"
+    NGRAM = "ngram"
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Proposed tokens as a tree.
+
+    tokens: proposed ids, parents before children.
+    parents: index of each token's parent, -1 for the last committed token; a chain is -1, 0, 1, …
+    probabilities: one row a token, the distributions they were really drawn from, in the runtime's own arrays (siblings
+        drawn without replacement share the first one's row); None when the tokens were not drawn but chosen.
+    source: the method that proposed them.
+    """
+
+    tokens: Sequence[int]
+    parents: Sequence[int]
+    source: Method
+    probabilities: Sequence[object] | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.parents) != len(self.tokens):
+            raise ValueError("a draft needs one parent for each token")
+        if any(not -1 <= parent < node for node, parent in enumerate(self.parents)):
+            raise ValueError("a draft's parents come before their children")
+        if self.probabilities is not None and len(self.probabilities) != len(self.tokens):
+            raise ValueError("a drawn draft needs one row of probabilities for each token")
+
+    @staticmethod
+    def chain(tokens: Sequence[int], source: Method, probabilities: Sequence[object] | None = None) -> Draft:
+        """A draft in which each token follows the one before it."""
+        return Draft(tokens, range(-1, len(tokens) - 1), source, probabilities)
+
+    @property
+    def is_chain(self) -> bool:
+        """Whether no token has a sibling."""
+        return all(parent == node - 1 for node, parent in enumerate(self.parents))
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+
+#: Nothing proposed: the step is one of plain decoding.
+NO_DRAFT = Draft((), (), Method.PLAIN)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprobs:
+    """Natural log-probabilities under the target's softmax, before any sampler: of the emitted token and of the top ones."""
+
+    logprob: float
+    top: Sequence[tuple[int, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one forward pass of the target made of a draft.
+
+    tokens: the ids it commits, in the order of the text.
+    path: indices into the draft of the accepted ones; the first `n_accepted` of `tokens` are theirs.
+    logprobs: one entry a token, when the sampler asks for them.
+    """
+
+    tokens: Sequence[int]
+    path: Sequence[int]
+    logprobs: Sequence[TokenLogprobs] | None = None
+
+    @property
+    def n_accepted(self) -> int:
+        """How many of the emitted tokens were drafted."""
+        return len(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a loaded model can do on its runtime.
+
+    rewind: `trim` takes the tail of a cache away, `snapshot` restores a saved state and evaluates the accepted tokens
+        again, `none` allows no drafting at all.
+    tree: whether a draft may branch.
+    max_slots: how many conversations go through one forward pass.
+    n_ctx: tokens a slot can hold.
+    """
+
+    rewind: Literal["trim", "snapshot", "none"]
+    tree: bool
+    max_slots: int
+    n_ctx: int
+
+
+class Vocabulary(ABC):
+    """Ids and their texts, as the model's file gives them."""
+
+    #: How many ids there are, padding rows included.
+    size: int
+    #: Every id that ends an answer: end of text, end of turn, whatever the file names.
+    end_ids: frozenset[int]
+
+    @abstractmethod
+    def encode(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
+        """Ids of `text`. add_special: with the begin token the model wants; parse_special: markers in the text count."""
+
+    @abstractmethod
+    def piece(self, token: int) -> bytes:
+        """The bytes a token adds to a text: part of a character at times, nothing for a control token."""
+
+    @abstractmethod
+    def text(self, token: int) -> str:
+        """The token's own name in the file, control tokens included; for comparisons and messages."""
+
+    @abstractmethod
+    def texts(self) -> Sequence[bytes]:
+        """`text` of all ids as UTF-8, in order."""
+
+    @abstractmethod
+    def is_special(self, token: int) -> bool:
+        """Whether the token is a control or otherwise unwritten one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prefill:
+    """n_cached ids were there already, n_evaluated were evaluated now; complete is False after a stop."""
+
+    n_cached: int
+    n_evaluated: int
+    complete: bool
+
+
+class Slot(ABC):
+    """One conversation's place in a target's cache."""
+
+    #: Tokens this slot can hold.
+    n_ctx: int
+
+    @property
+    @abstractmethod
+    def tokens(self) -> Sequence[int]:
+        """The committed ids, in order."""
+
+    @abstractmethod
+    def prefill(self, ids: Sequence[int], should_stop: Callable[[], bool]) -> Prefill:
+        """Make the committed ids equal `ids` (at least one), evaluating only what is not in the cache yet.
+
+        should_stop: asked once a chunk; after a stop the slot holds a prefix of `ids` and is as usable as before.
+        Raises ContextFull when `ids` are more than `n_ctx`.
+        """
+
+    @abstractmethod
+    def rewind(self, length: int) -> None:
+        """Keep the first `length` committed ids (absolute, so that doing it twice is harmless)."""
+
+    @abstractmethod
+    def fork(self) -> Slot:
+        """Another slot with the same committed ids, evaluated already."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give the place back; harmless when done twice."""
+
+
+class Target(ABC):
+    """A loaded model. One thread, the one that loaded it, makes all calls."""
+
+    path: Path
+    vocabulary: Vocabulary
+    capabilities: Capabilities
+    #: The chat template of the model's own metadata, None where it has none.
+    chat_template: str | None
+    #: What the file calls the model.
+    name: str
+
+    @abstractmethod
+    def open(self) -> Slot:
+        """A new empty slot; raises QueueFull when all `max_slots` are taken."""
+
+    @abstractmethod
+    def verify(self, items: Sequence[tuple[Slot, Draft, Sampler]]) -> list[Verdict]:
+        """One forward pass over the last committed token and the draft of every slot; commits what it accepts.
+
+        An empty draft is a plain step. Raises ContextFull when a slot has no room for its draft.
+        """
+
+    @abstractmethod
+    def propose(self, slot: Slot, n: int, sampler: Sampler) -> Draft:
+        """A chain of up to `n` tokens guessed after the slot's committed ones, which stay as they are.
+
+        Greedy samplers choose (no probabilities), others draw (with the rows they drew from). The cache may keep guessed
+        tokens as long as the slot's invariants hold for whoever looks.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Free weights, cache and buffers; harmless when done twice."""
+
+
+class Drafter(ABC):
+    """Proposes continuations of one slot. Its own state follows the slot, whatever was accepted."""
+
+    method: Method
+
+    @abstractmethod
+    def begin(self, slot: Slot, sampler: Sampler) -> None:
+        """A new answer starts in `slot`, whose committed ids are the prompt."""
+
+    @abstractmethod
+    def draft(self, n_max: int) -> Draft:
+        """Up to `n_max` tokens; `NO_DRAFT` when nothing is worth checking."""
+
+    @abstractmethod
+    def accept(self, verdict: Verdict) -> None:
+        """The target committed `verdict.tokens`; called after each verify, with or without a draft."""
+
+    def close(self) -> None:
+        """Give back what the drafter holds."""

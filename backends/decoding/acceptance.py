@@ -1,0 +1,80 @@
+"""From rows of target logits to a verdict, on the host: what runtimes with rows in numpy share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+import numpy as np
+from pardec_chat.backends.base import Draft, Method, TokenLogprobs, Verdict
+from pardec_chat.backends.decoding.sampler import Sampler
+from pardec_chat.kernels.sampling.reference import Distribution, Logits, largest, log_softmax
+from pardec_chat.kernels.verify_accept import reference
+
+
+def judge(draft: Draft, row: Callable[[int], Logits], sampler: Sampler) -> Verdict:
+    """Check `draft` against the target's rows and advance `sampler` by what is emitted.
+
+    row: logits [V] after a node of the draft, -1 standing for the last committed token; only nodes on the accepted path are
+        asked for. A drawn draft goes through rejection sampling, a chosen one through the walk.
+    """
+    visited: list[int] = []
+
+    def look(node: int) -> Logits:
+        visited.append(node)
+        return row(node)
+
+    if draft.probabilities is None:
+
+        def own(node: int) -> int:
+            token = sampler.choose(look(node))
+            sampler.push(token)
+            return token
+
+        result = reference.walk(draft.tokens, draft.parents, own, sampler.ends)
+    else:
+        result = reference.reject(
+            draft.tokens,
+            draft.parents,
+            lambda node: sampler.distribution(look(node)),
+            cast("Sequence[Distribution]", draft.probabilities),
+            sampler,
+            sampler.push,
+            sampler.ends,
+        )
+    top = sampler.params.logprobs
+    logprobs = None
+    if top is not None:
+        logprobs = [_logprobs(row(node), token, top) for node, token in zip(visited, result.tokens, strict=True)]
+    return Verdict(result.tokens, result.path, logprobs)
+
+
+def propose(next_row: Callable[[int | None], Logits], n: int, sampler: Sampler) -> Draft:
+    """A chain of up to `n` tokens from a draft model whose rows come one at a time.
+
+    next_row: logits [V] after the committed ids for None, then after each guessed token. Stops behind an end token, since
+        nothing can be accepted after one.
+    """
+    tokens: list[int] = []
+    rows: list[Distribution] | None = [] if sampler.draws_drafts else None
+    token: int | None = None
+    try:
+        while len(tokens) < n and token not in sampler.ends:
+            logits = next_row(token)
+            if rows is None:
+                token = sampler.best(logits)
+            else:
+                rows.append(sampler.distribution(logits))
+                token = sampler.pick(rows[-1])
+            tokens.append(token)
+            sampler.push(token)
+    finally:
+        sampler.pop(len(tokens))
+    return Draft.chain(tokens, Method.DRAFT, rows)
+
+
+def _logprobs(logits: Logits, token: int, top: int) -> TokenLogprobs:
+    ids = largest(logits, top)
+    values = log_softmax(logits, ids)
+    own = float(log_softmax(logits, np.array([token]))[0])
+    return TokenLogprobs(own, [(int(i), float(v)) for i, v in zip(ids, values, strict=True)])

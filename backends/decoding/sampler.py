@@ -1,0 +1,197 @@
+"""The sampler of one answer: its settings, what the penalties remember, its stream of random numbers."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from pardec_chat.backends.errors import BadSetting
+from pardec_chat.kernels.sampling import reference
+from pardec_chat.kernels.sampling.reference import Distribution, Logits, Seen
+
+#: Above this temperature drafts are drawn and checked by rejection, below it chosen and checked by walking: the walk accepts
+#: more of a greedy draft there, and rejection more of a drawn one (exactness is the same).
+GREEDY_DRAFT_UP_TO = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """What a request asks of the sampler chain; the defaults leave the model's distribution as it is.
+
+    temperature: 0 takes the most probable token, on a path of its own.
+    top_k: 0 is off. top_p: 1 is off. min_p: 0 is off.
+    repeat_penalty: over prompt and answer, 1 is off. frequency_penalty, presence_penalty: over the answer, 0 is off.
+    logit_bias: id → what is added to its logit.
+    seed: of the random numbers; None takes a fresh one.
+    logprobs: how many of the most probable tokens to report for each position; None reports nothing.
+    """
+
+    temperature: float = 0.8
+    top_k: int = 40
+    top_p: float = 0.95
+    min_p: float = 0.05
+    repeat_penalty: float = 1.0
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    logit_bias: Mapping[int, float] = field(default_factory=dict)
+    seed: int | None = None
+    logprobs: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, low, high in (
+            ("temperature", 0.0, 100.0),
+            ("top_k", 0, 2**31),
+            ("top_p", 0.0, 1.0),
+            ("min_p", 0.0, 1.0),
+            ("repeat_penalty", 0.01, 100.0),
+            ("frequency_penalty", -100.0, 100.0),
+            ("presence_penalty", -100.0, 100.0),
+        ):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and low <= value <= high):
+                raise BadSetting(f"{name} is {value}, which is outside {low} to {high}.", "Give a value inside.")
+        if self.top_p == 0.0:
+            raise BadSetting("top_p is 0, which leaves no token.", "Use temperature 0 for the most probable token.")
+        if self.seed is not None and self.seed < 0:
+            raise BadSetting(f"seed is {self.seed}.", "Give a whole number from 0 on.")
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the most probable token is taken without drawing."""
+        return self.temperature == 0.0
+
+
+class History:
+    """Distinct tokens of prompt and answer with their counts in the answer, kept as tokens come and go."""
+
+    def __init__(self, prompt: Iterable[int]) -> None:
+        self._index = {token: i for i, token in enumerate(dict.fromkeys(prompt))}
+        n = len(self._index)
+        self._ids = np.zeros(n + 256, np.int64)
+        self._ids[:n] = list(self._index)
+        self._counts = np.zeros(n + 256, np.float32)
+        self._log: list[tuple[int, bool]] = []
+
+    def push(self, token: int) -> None:
+        """The answer grows by `token`."""
+        index = self._index.get(token)
+        new = index is None
+        if index is None:
+            index = len(self._index)
+            if index == len(self._ids):
+                self._ids = np.concatenate([self._ids, np.zeros_like(self._ids)])
+                self._counts = np.concatenate([self._counts, np.zeros_like(self._counts)])
+            self._index[token] = index
+            self._ids[index] = token
+            self._counts[index] = 0.0
+        self._counts[index] += 1.0
+        self._log.append((token, new))
+
+    def pop(self) -> None:
+        """Take the last pushed token back."""
+        token, new = self._log.pop()
+        self._counts[self._index[token]] -= 1.0
+        if new:  # the newest entry is the last one, so the arrays stay dense
+            del self._index[token]
+
+    def seen(self) -> Seen:
+        """Views for the penalties, valid until the next push or pop."""
+        n = len(self._index)
+        return Seen(self._ids[:n], self._counts[:n])
+
+
+class Sampler:
+    """Turns rows of logits into tokens for one answer; implements `Chance` for the acceptance rules."""
+
+    def __init__(
+        self,
+        params: SamplingParams,
+        prompt: Iterable[int],
+        *,
+        ends: frozenset[int] = frozenset(),
+        banned: Iterable[int] = (),
+    ) -> None:
+        seed = params.seed if params.seed is not None else secrets.randbits(48)
+        self._setup(params, History(prompt), np.random.default_rng((seed, 0)), ends, banned)
+        self._seed = seed
+
+    def _setup(
+        self,
+        params: SamplingParams,
+        history: History,
+        rng: np.random.Generator,
+        ends: frozenset[int],
+        banned: Iterable[int],
+    ) -> None:
+        self.params = params
+        self.ends = ends
+        self._history = history
+        self._rng = rng
+        bias = dict.fromkeys(banned, -math.inf) or None
+        merged = {**params.logit_bias, **(bias or {})}
+        self._bias = (np.fromiter(merged, np.int64), np.fromiter(merged.values(), np.float32)) if merged else None
+        self._penalised = (params.repeat_penalty, params.frequency_penalty, params.presence_penalty) != (1.0, 0.0, 0.0)
+
+    def for_draft(self, banned: Iterable[int]) -> Sampler:
+        """A sampler for the draft model of the same answer: same settings and history, random numbers of its own.
+
+        Its own stream keeps the target's draws where they would be without a draft. `banned` ids are never drafted.
+        """
+        sampler = Sampler.__new__(Sampler)
+        params = self.params
+        sampler._setup(params, self._history, np.random.default_rng((self._seed, 1)), self.ends, banned)
+        sampler._seed = self._seed
+        return sampler
+
+    @property
+    def draws_drafts(self) -> bool:
+        """Whether a draft model should draw its tokens (rejection) instead of choosing them (walk)."""
+        return self.params.temperature > GREEDY_DRAFT_UP_TO
+
+    def scores(self, logits: Logits) -> Logits:
+        """`logits` [V] after penalties and bias, for the position after everything pushed so far."""
+        if not self._penalised and self._bias is None:
+            return logits
+        bias = self._bias
+        if bias is not None and len(bias[0]) and int(bias[0].max()) >= len(logits):
+            inside = bias[0] < len(logits)
+            bias = (bias[0][inside], bias[1][inside])
+        p = self.params
+        return reference.penalise(
+            logits, self._history.seen(), p.repeat_penalty, p.frequency_penalty, p.presence_penalty, bias
+        )
+
+    def distribution(self, logits: Logits) -> Distribution:
+        """What the next token is drawn from, after the whole chain; temperature above 0."""
+        p = self.params
+        return reference.distribution(self.scores(logits), p.temperature, p.top_k, p.top_p, p.min_p)
+
+    def best(self, logits: Logits) -> int:
+        """The most probable token after penalties and bias; the lowest id of equal ones."""
+        return int(self.scores(logits).argmax())
+
+    def choose(self, logits: Logits) -> int:
+        """The target's own token for this position: one random number, none at temperature 0."""
+        return self.best(logits) if self.params.greedy else self.pick(self.distribution(logits))
+
+    def coin(self, probability: float) -> bool:
+        """See `Chance`."""
+        return float(self._rng.random()) < probability
+
+    def pick(self, distribution: Distribution) -> int:
+        """See `Chance`."""
+        return distribution.quantile(float(self._rng.random()))
+
+    def push(self, token: int) -> None:
+        """The answer grows by `token`."""
+        if self._penalised:
+            self._history.push(token)
+
+    def pop(self, n: int) -> None:
+        """Take the last `n` tokens back."""
+        if self._penalised:
+            for _ in range(n):
+                self._history.pop()
