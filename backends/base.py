@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from pardec_chat.backends.decoding.pairing import TokenTable
     from pardec_chat.backends.decoding.sampler import Sampler
 
 
@@ -68,6 +69,9 @@ class Draft:
     def __len__(self) -> int:
         return len(self.tokens)
 
+
+#: Most tokens a draft may hold; bounds the rows of one forward pass and the buffers for their logits.
+MAX_DEPTH = 32
 
 #: Nothing proposed: the step is one of plain decoding.
 NO_DRAFT = Draft((), (), Method.PLAIN)
@@ -122,6 +126,11 @@ class Vocabulary(ABC):
 
     #: How many ids there are, padding rows included.
     size: int
+    #: Text of the begin and the end token, as chat templates want them; empty where there is none.
+    bos: str
+    eos: str
+    #: Whether the begin token stands in front of every text.
+    begins_with_bos: bool
     #: Every id that ends an answer: end of text, end of turn, whatever the file names.
     end_ids: frozenset[int]
 
@@ -138,12 +147,8 @@ class Vocabulary(ABC):
         """The token's own name in the file, control tokens included; for comparisons and messages."""
 
     @abstractmethod
-    def texts(self) -> Sequence[bytes]:
-        """`text` of all ids as UTF-8, in order."""
-
-    @abstractmethod
-    def is_special(self, token: int) -> bool:
-        """Whether the token is a control or otherwise unwritten one."""
+    def table(self) -> TokenTable:
+        """All names, for comparisons."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,11 +215,11 @@ class Target(ABC):
         """
 
     @abstractmethod
-    def propose(self, slot: Slot, n: int, sampler: Sampler) -> Draft:
-        """A chain of up to `n` tokens guessed after the slot's committed ones, which stay as they are.
+    def propose(self, slot: Slot, ids: Sequence[int], n: int, sampler: Sampler) -> Draft:
+        """Bring `slot` to the committed `ids`, then guess a chain of up to `n` tokens that follow them.
 
-        Greedy samplers choose (no probabilities), others draw (with the rows they drew from). The cache may keep guessed
-        tokens as long as the slot's invariants hold for whoever looks.
+        What a target is asked when it serves as a draft model. A sampler that draws its drafts gets the rows they were
+        drawn from, any other chooses the most probable tokens. The guesses are not committed.
         """
 
     @abstractmethod
@@ -228,8 +233,8 @@ class Drafter(ABC):
     method: Method
 
     @abstractmethod
-    def begin(self, slot: Slot, sampler: Sampler) -> None:
-        """A new answer starts in `slot`, whose committed ids are the prompt."""
+    def begin(self, slot: Slot, sampler: Sampler, should_stop: Callable[[], bool]) -> None:
+        """A new answer starts in `slot`, whose committed ids are the prompt. should_stop: as for `Slot.prefill`."""
 
     @abstractmethod
     def draft(self, n_max: int) -> Draft:
@@ -241,3 +246,41 @@ class Drafter(ABC):
 
     def close(self) -> None:
         """Give back what the drafter holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """How a model is to be loaded.
+
+    n_ctx: tokens a slot can hold; None takes the smaller of 4,096 and what the model was trained for.
+    slots: conversations that go through one forward pass. branches: leaves a draft tree may have beside the first.
+    threads: None takes one for each physical core.
+    draft: the model will only ever propose.
+    progress: called with 0…1 while weights are read; returning False gives the load up.
+    """
+
+    path: Path
+    n_ctx: int | None = None
+    slots: int = 1
+    branches: int = 0
+    threads: int | None = None
+    draft: bool = False
+    progress: Callable[[float], bool] | None = None
+
+
+class Runtime(ABC):
+    """A way to run models. Made, used and closed on one thread."""
+
+    name: str
+
+    @abstractmethod
+    def read_vocabulary(self, path: Path) -> TokenTable:
+        """The vocabulary alone, before anything large is loaded. Raises ModelUnreadable."""
+
+    @abstractmethod
+    def load(self, options: LoadOptions) -> Target:
+        """Load a model. Raises ModelUnreadable, OutOfMemory or BadSetting, and leaves nothing behind then."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, str]:
+        """Version, build features and devices, for `doctor`."""

@@ -20,7 +20,7 @@ class Generation:
 
     max_tokens: how many tokens the answer may have; None leaves it to the context's edge.
     depth: most tokens to draft in one step.
-    drafter: None decodes plainly.
+    drafter: begun on this slot; None decodes plainly.
     """
 
     slot: Slot
@@ -35,8 +35,8 @@ class Generation:
     def __post_init__(self) -> None:
         if self.drafter is not None:
             self.stats.draft_kind = self.drafter.method
-            self.drafter.begin(self.slot, self.sampler)
-        self._limit()
+        if self.room < 1:
+            self.finish_reason = "length"
 
     @property
     def room(self) -> int:
@@ -50,10 +50,6 @@ class Generation:
         del self.token_ids[n:]
         self.stats.cut(n)
         self.finish_reason = "stop"
-
-    def _limit(self) -> None:
-        if self.room < 1:
-            self.finish_reason = "length"
 
 
 @dataclass(frozen=True, slots=True)

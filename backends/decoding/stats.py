@@ -16,7 +16,8 @@ class Stats:
     ttft_ms: from the request's arrival to its first token, waiting included. total_ms: to its last.
     steps: forward passes of the target. draft_rounds: those that checked a draft. draft_n: tokens drafted.
     predicted_ms: decoding alone, of which draft_ms went into drafting.
-    depths: for each kept token its place in the accepted draft, from 1 on, or 0 for the target's own.
+    accepted_at: for each place in a draft, from the first on, how many kept tokens were accepted there.
+    depths: for each kept token its place in its draft, from 1 on, or 0 for the target's own.
     """
 
     draft_kind: Method = Method.PLAIN
@@ -30,6 +31,7 @@ class Stats:
     draft_n: int = 0
     predicted_ms: float = 0.0
     draft_ms: float = 0.0
+    accepted_at: list[int] = field(default_factory=list)
     depths: list[int] = field(default_factory=list)
 
     def count(self, n_drafted: int, n_accepted: int, n_emitted: int, draft_ms: float, verify_ms: float) -> None:
@@ -39,11 +41,17 @@ class Stats:
         self.draft_n += n_drafted
         self.draft_ms += draft_ms
         self.predicted_ms += draft_ms + verify_ms
+        self.accepted_at.extend([0] * (n_accepted - len(self.accepted_at)))
+        for place in range(n_accepted):
+            self.accepted_at[place] += 1
         self.depths.extend(range(1, n_accepted + 1))
         self.depths.extend([0] * (n_emitted - n_accepted))
 
     def cut(self, n: int) -> None:
         """Only the first `n` tokens were kept: those behind a stop string count neither as emitted nor as accepted."""
+        for depth in self.depths[n:]:
+            if depth:
+                self.accepted_at[depth - 1] -= 1
         del self.depths[n:]
 
     @property
@@ -54,7 +62,7 @@ class Stats:
     @property
     def draft_n_accepted(self) -> int:
         """Drafted tokens kept; never more than `draft_n`."""
-        return sum(depth > 0 for depth in self.depths)
+        return sum(self.accepted_at)
 
     @property
     def acceptance_rate(self) -> float | None:
@@ -74,8 +82,7 @@ class Stats:
     @property
     def accepted_per_position(self) -> list[float]:
         """For each place in a draft: accepted there over all forward passes."""
-        deepest = max(self.depths, default=0)
-        return [sum(depth == place for depth in self.depths) / self.steps for place in range(1, deepest + 1)]
+        return [n / self.steps for n in self.accepted_at]
 
     def timings(self) -> dict[str, Any]:
         """The figures under the names of llama.cpp's `timings`, and what those lack."""

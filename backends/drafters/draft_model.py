@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from pardec_chat.backends.base import NO_DRAFT, Draft, Drafter, Method, Slot, Target, Verdict
 from pardec_chat.backends.decoding.sampler import Sampler
@@ -24,10 +24,12 @@ class DraftModel(Drafter):
         self._slot: Slot | None = None
         self._sampler: Sampler | None = None
 
-    def begin(self, slot: Slot, sampler: Sampler) -> None:
+    def begin(self, slot: Slot, sampler: Sampler, should_stop: Callable[[], bool]) -> None:
         """See `Drafter`."""
         self._slot = slot
         self._sampler = sampler.for_draft(self._banned)
+        if len(slot.tokens) <= self._own.n_ctx:
+            self._own.prefill(slot.tokens, should_stop)
 
     def draft(self, n_max: int) -> Draft:
         """See `Drafter`. Greedy up to temperature 0.5, drawn from the model's own distribution above it."""
@@ -37,8 +39,7 @@ class DraftModel(Drafter):
         room = min(n_max, self._own.n_ctx - len(committed))
         if room < 1:
             return NO_DRAFT
-        self._own.prefill(committed, lambda: False)
-        return self._model.propose(self._own, room, self._sampler)
+        return self._model.propose(self._own, committed, room, self._sampler)
 
     def accept(self, verdict: Verdict) -> None:
         """Nothing to do: `draft` compares its slot with the target's."""

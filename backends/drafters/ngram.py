@@ -6,7 +6,7 @@ constant cost, whatever the length of the conversation.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pardec_chat.backends.base import NO_DRAFT, Draft, Drafter, Method, Slot, Verdict
 from pardec_chat.backends.decoding.sampler import Sampler
@@ -86,7 +86,7 @@ class Ngram(Drafter):
         self._text = SuffixAutomaton()
         self._drafted = False
 
-    def begin(self, slot: Slot, sampler: Sampler) -> None:
+    def begin(self, slot: Slot, sampler: Sampler, should_stop: Callable[[], bool]) -> None:
         """See `Drafter`. The automaton goes on where the conversation only grew."""
         committed = slot.tokens
         known = self._text.tokens

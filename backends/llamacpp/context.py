@@ -1,0 +1,164 @@
+"""A native context: the cache of all slots, batches, and rows of logits."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import llama_cpp
+import numpy as np
+from pardec_chat.backends.base import MAX_DEPTH
+from pardec_chat.backends.errors import OutOfMemory
+from pardec_chat.backends.llamacpp import library
+from pardec_chat.backends.llamacpp.model import Model
+from pardec_chat.kernels.sampling.reference import Logits
+
+#: Tokens evaluated at once in a prefill: the cancel flag is read between two of these.
+CHUNK = 128
+_PARTIAL = 1  # LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY: the running state alone, without the attention cache
+
+
+class Batch:
+    """Rows of one decode call, in numpy memory that the native struct points at."""
+
+    def __init__(self, n_rows: int, n_sequences: int) -> None:
+        self.n_rows = n_rows
+        self._tokens = np.zeros(n_rows, np.int32)
+        self._positions = np.zeros(n_rows, np.int32)
+        self._counts = np.ones(n_rows, np.int32)
+        self._sequences = np.zeros((n_rows, n_sequences), np.int32)
+        self._rows = self._sequences.ctypes.data + np.arange(n_rows, dtype=np.uintp) * self._sequences.strides[0]
+        self._wanted = np.zeros(n_rows, np.int8)
+        self.native = llama_cpp.llama_batch()
+        for field, array in (
+            ("token", self._tokens),
+            ("pos", self._positions),
+            ("n_seq_id", self._counts),
+            ("seq_id", self._rows),
+            ("logits", self._wanted),
+        ):
+            pointer = ctypes.c_void_p(array.ctypes.data)
+            kind = dict(llama_cpp.llama_batch._fields_)[field]
+            setattr(self.native, field, ctypes.cast(pointer, kind))
+
+    def clear(self) -> None:
+        """Start a new batch."""
+        self.native.n_tokens = 0
+
+    def extend(self, tokens: Sequence[int], position: int, sequence: int) -> None:
+        """Consecutive tokens of one sequence whose logits nobody reads."""
+        start = self.native.n_tokens
+        end = start + len(tokens)
+        self._tokens[start:end] = tokens
+        self._positions[start:end] = np.arange(position, position + len(tokens))
+        self._counts[start:end] = 1
+        self._sequences[start:end, 0] = sequence
+        self._wanted[start:end] = 0
+        self.native.n_tokens = end
+
+    def add(self, token: int, position: int, sequences: Sequence[int]) -> int:
+        """One token of one or more sequences whose logits are wanted; gives its row."""
+        row: int = self.native.n_tokens
+        self._tokens[row] = token
+        self._positions[row] = position
+        self._counts[row] = len(sequences)
+        self._sequences[row, : len(sequences)] = sequences
+        self._wanted[row] = 1
+        self.native.n_tokens = row + 1
+        return row
+
+
+class Context:
+    """Owns the native context. Raises OutOfMemory when the cache or the buffers do not fit."""
+
+    def __init__(
+        self, model: Model, *, n_ctx: int, slots: int, branches: int, threads: int | None, full_window: bool
+    ) -> None:
+        self.n_sequences = slots + branches
+        self._n_vocab = int(llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(model.handle)))
+        params = llama_cpp.llama_context_default_params()
+        rows = slots * (MAX_DEPTH + 1)
+        params.n_ctx = n_ctx * slots
+        params.n_batch = params.n_ubatch = max(CHUNK, rows)
+        params.n_seq_max = self.n_sequences
+        # Without a bound llama.cpp keeps room for the logits of a whole batch: 300 MB with a 150k vocabulary.
+        params.n_outputs_max = rows
+        params.n_threads = params.n_threads_batch = threads or physical_cores()
+        params.swa_full = full_window
+        params.kv_unified = True  # one pool of cells: copying a sequence copies no data
+        params.no_perf = True
+        self.handle: Any = llama_cpp.llama_init_from_model(model.handle, params)
+        if not self.handle:
+            raise OutOfMemory(
+                f"No room for a context of {n_ctx:,} tokens: {library.last_error() or 'the allocation failed'}.",
+                "Ask for a shorter context (--ctx) or take a smaller model.",
+            )
+        self._memory = llama_cpp.llama_get_memory(self.handle)
+        self.batch = Batch(int(params.n_batch), self.n_sequences)
+
+    def decode(self) -> None:
+        """Evaluate the batch."""
+        result = llama_cpp.llama_decode(self.handle, self.batch.native)
+        if result != 0:
+            raise OutOfMemory(
+                f"llama.cpp could not evaluate {self.batch.native.n_tokens} tokens (code {result}): "
+                f"{library.last_error() or 'no room in the cache'}.",
+                "Start a new conversation or ask for a longer context (--ctx).",
+            )
+
+    def row(self, index: int) -> Logits:
+        """Logits [V] of a batch row, without a copy; valid until the next decode."""
+        pointer = llama_cpp.llama_get_logits_ith(self.handle, index)
+        if not pointer:
+            raise RuntimeError(f"row {index} has no logits")
+        buffer = (ctypes.c_float * self._n_vocab).from_address(ctypes.addressof(pointer.contents))
+        return np.frombuffer(memoryview(buffer), np.float32)
+
+    def remove(self, sequence: int, start: int) -> None:
+        """Take the cells of `sequence` from position `start` on away."""
+        llama_cpp.llama_memory_seq_rm(self._memory, sequence, start, -1)
+
+    def copy(self, source: int, to: int, start: int = 0) -> None:
+        """Let `to` share the cells of `source` from position `start` on."""
+        llama_cpp.llama_memory_seq_cp(self._memory, source, to, start, -1)
+
+    def first_position(self, sequence: int) -> int:
+        """The oldest position still in the cache, -1 when there is none."""
+        return int(llama_cpp.llama_memory_seq_pos_min(self._memory, sequence))
+
+    def save_state(self, sequence: int) -> bytes:
+        """The running state of a recurrent or hybrid model."""
+        size = llama_cpp.llama_state_seq_get_size_ext(self.handle, sequence, _PARTIAL)
+        buffer = (ctypes.c_uint8 * size)()
+        written = llama_cpp.llama_state_seq_get_data_ext(self.handle, buffer, size, sequence, _PARTIAL)
+        return bytes(buffer[:written]) if written != size else bytes(buffer)
+
+    def restore_state(self, sequence: int, state: bytes) -> None:
+        """Bring a saved running state back."""
+        buffer = (ctypes.c_uint8 * len(state)).from_buffer_copy(state)
+        if not llama_cpp.llama_state_seq_set_data_ext(self.handle, buffer, len(state), sequence, _PARTIAL):
+            raise RuntimeError("a saved state did not fit back")
+
+    def close(self) -> None:
+        """Free cache and buffers; harmless when done twice."""
+        handle, self.handle = self.handle, None
+        if handle:
+            llama_cpp.llama_free(handle)
+
+
+def physical_cores() -> int:
+    """Cores this process may use; hyper-threads share one unit for the arithmetic that counts here."""
+    try:
+        usable = len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS
+        usable = os.cpu_count() or 1
+    siblings = set()
+    for cpu in range(os.cpu_count() or 1):
+        try:
+            with open(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") as file:  # noqa: PTH123
+                siblings.add(file.read().strip())
+        except OSError:
+            return usable
+    return max(1, min(usable, len(siblings)))

@@ -1,0 +1,47 @@
+"""The native library: imported once, its log lines sent to Python's logging, never to the screen."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+from collections import deque
+
+import llama_cpp
+
+logger = logging.getLogger(__name__)
+
+_ERROR = 4
+_LEVELS = {1: logging.DEBUG, 2: logging.INFO, 3: logging.WARNING, _ERROR: logging.ERROR}
+#: The newest error lines, which say why a call returned nothing.
+_errors: deque[str] = deque(maxlen=20)
+
+
+@llama_cpp.llama_log_callback  # type: ignore[untyped-decorator]
+def _log(level: int, text: bytes, _user_data: ctypes.c_void_p) -> None:
+    line = text.decode("utf-8", "replace").rstrip()
+    if level == _ERROR and line:
+        _errors.append(line)
+    if line.strip("."):
+        logger.log(_LEVELS.get(level, logging.DEBUG), "%s", line)
+
+
+# The package's own import installs a callback that prints to standard error; llama and ggml share this one instead.
+llama_cpp.llama_log_set(_log, ctypes.c_void_p(0))
+llama_cpp.llama_backend_init()
+
+
+def last_error() -> str:
+    """What the library said last when something failed, on one line; forgotten when read."""
+    text = _errors[-1].split(": ", 1)[-1] if _errors else ""
+    _errors.clear()
+    return text
+
+
+def version() -> str:
+    """Version of the Python package, which pins the library's."""
+    return str(llama_cpp.__version__)
+
+
+def system_info() -> str:
+    """Build features as the library names them."""
+    return str(llama_cpp.llama_print_system_info().decode("utf-8", "replace"))

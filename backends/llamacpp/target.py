@@ -1,0 +1,194 @@
+"""A model on llama.cpp behind the contract: slots in one context, a block checked in one decode call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+from pardec_chat.backends.base import (
+    Capabilities,
+    Draft,
+    LoadOptions,
+    Slot,
+    Target,
+    Verdict,
+)
+from pardec_chat.backends.decoding import acceptance
+from pardec_chat.backends.decoding.prefix import common_prefix
+from pardec_chat.backends.decoding.sampler import Sampler
+from pardec_chat.backends.errors import BadSetting, ContextFull, ModelUnreadable, QueueFull
+from pardec_chat.backends.llamacpp.context import CHUNK, Context
+from pardec_chat.backends.llamacpp.model import Model
+from pardec_chat.backends.llamacpp.slot import LlamaCppSlot
+from pardec_chat.backends.llamacpp.vocabulary import LlamaCppVocabulary
+from pardec_chat.kernels.sampling.reference import Logits
+
+_DEFAULT_CTX = 4096
+
+
+class LlamaCppTarget(Target):
+    """See `Target`. Raises ModelUnreadable, OutOfMemory or BadSetting, and leaves nothing behind then."""
+
+    def __init__(self, options: LoadOptions) -> None:
+        self.path: Path = options.path
+        n_ctx = options.n_ctx
+        if n_ctx is not None and n_ctx < 16:
+            raise BadSetting(f"A context of {n_ctx} tokens holds no conversation.", "Give --ctx 16 or more.")
+        self._model = Model(options.path, progress=options.progress)
+        try:
+            if not self._model.generates_text:
+                raise ModelUnreadable(f"{options.path.name} is no left-to-right text model.", "Choose a chat model.")
+            n_ctx = n_ctx or min(_DEFAULT_CTX, self._model.n_ctx_train)
+            self.n_window = self._model.n_window
+            stateful = self._model.has_state
+            self.context = Context(
+                self._model,
+                n_ctx=n_ctx,
+                slots=options.slots,
+                branches=0 if stateful else options.branches,
+                threads=options.threads,
+                # A draft chain moves the window further in single steps than it can be taken back; a block does not.
+                full_window=options.draft,
+            )
+        except BaseException:
+            self._model.close()
+            raise
+        self.vocabulary = LlamaCppVocabulary(self._model)
+        self.capabilities = Capabilities(
+            rewind="snapshot" if stateful else "trim",
+            tree=options.branches > 0 and not stateful,
+            max_slots=options.slots,
+            n_ctx=n_ctx,
+        )
+        if options.draft:
+            self.n_window = 0
+        self.chat_template = self._model.chat_template
+        self.name = self._model.name
+        self._free = list(range(options.slots))
+        self._branches = list(range(options.slots, self.context.n_sequences))
+
+    def open(self) -> LlamaCppSlot:
+        """See `Target`."""
+        if not self._free:
+            raise QueueFull(f"All {self.capabilities.max_slots} places of the model are taken.", "Wait for one.")
+        return LlamaCppSlot(self, self._free.pop(0))
+
+    def release(self, slot: LlamaCppSlot) -> None:
+        """Take a slot's cells away and its sequence back."""
+        if self.context.handle and slot.sequence not in self._free:
+            self.context.remove(slot.sequence, 0)
+            slot.cells.clear()
+            self._free.append(slot.sequence)
+
+    def verify(self, items: Sequence[tuple[Slot, Draft, Sampler]]) -> list[Verdict]:
+        """See `Target`."""
+        batch = self.context.batch
+        batch.clear()
+        free_branches = list(self._branches)
+        placed = []
+        for slot, draft, _sampler in items:
+            assert isinstance(slot, LlamaCppSlot)
+            if len(slot.tokens) + len(draft) > slot.n_ctx:
+                raise ContextFull(
+                    f"{len(draft)} drafted tokens do not fit behind {len(slot.tokens):,} of {slot.n_ctx:,}.",
+                    "Start a new conversation or ask for a longer context (--ctx).",
+                )
+            if len(draft):
+                slot.save()
+            placed.append(self._place(slot, draft, free_branches))
+        self.context.decode()
+        verdicts = []
+        for (slot, draft, sampler), (rows, branches) in zip(items, placed, strict=True):
+            verdict = acceptance.judge(draft, partial(self._row_after, rows), sampler)
+            verdicts.append(verdict)
+            self._commit(cast(LlamaCppSlot, slot), draft, verdict, branches)
+        return verdicts
+
+    def _row_after(self, rows: Sequence[int], node: int) -> Logits:
+        return self.context.row(rows[node + 1])
+
+    def _place(
+        self, slot: LlamaCppSlot, draft: Draft, free_branches: list[int]
+    ) -> tuple[list[int], dict[int, list[int]]]:
+        """Rows for the last committed token and the draft; gives them and each node's sequences.
+
+        A branch is a sequence of its own that shares the cells of the conversation:
+
+            tokens      last   a    b    c        parents  -1 0 0
+            position    p      p+1  p+2  p+2
+            sequences   s t    s t  s    t        s the slot's own, t a copy of it up to p
+        """
+        start = len(slot.cells)
+        leaves = sorted(set(range(len(draft))) - set(draft.parents))
+        sequences = [slot.sequence]
+        for _ in leaves[1:]:
+            if not free_branches:
+                raise BadSetting("The draft tree has more leaves than were asked for at load.", "Draft chains instead.")
+            sequences.append(free_branches.pop(0))
+            self.context.copy(slot.sequence, sequences[-1])
+        through: dict[int, list[int]] = {-1: sequences}
+        depth = [0] * len(draft)
+        for leaf, sequence in zip(leaves, sequences, strict=False):
+            node = leaf
+            while node != -1:
+                through.setdefault(node, []).append(sequence)
+                node = draft.parents[node]
+        batch = self.context.batch
+        rows = [batch.add(slot.tokens[-1], start, sequences)]
+        for node, (token, parent) in enumerate(zip(draft.tokens, draft.parents, strict=True)):
+            depth[node] = 1 if parent == -1 else depth[parent] + 1
+            rows.append(batch.add(token, start + depth[node], through[node]))
+        return rows, through
+
+    def _commit(self, slot: LlamaCppSlot, draft: Draft, verdict: Verdict, through: dict[int, list[int]]) -> None:
+        start = len(slot.cells)
+        others = through[-1][1:]
+        if others:
+            winner = through[verdict.path[-1]][0] if verdict.path else slot.sequence
+            if winner != slot.sequence:
+                self.context.remove(slot.sequence, start + 1)
+                self.context.copy(winner, slot.sequence, start + 1)
+            for sequence in others:
+                self.context.remove(sequence, 0)
+        # A branch's cells count as the accepted path here; what is behind it goes with the trim of `commit`.
+        slot.cells.append(slot.tokens[-1])
+        if others:
+            slot.cells.extend(verdict.tokens[: verdict.n_accepted])
+            self.context.remove(slot.sequence, len(slot.cells))
+        else:
+            slot.cells.extend(draft.tokens)
+        slot.commit([*slot.tokens, *verdict.tokens])
+
+    def propose(self, slot: Slot, ids: Sequence[int], n: int, sampler: Sampler) -> Draft:
+        """See `Target`."""
+        assert isinstance(slot, LlamaCppSlot)
+        context = self.context
+        kept = slot.trim(common_prefix(slot.cells, ids[:-1]))
+        while len(ids) - kept > CHUNK:
+            slot.evaluate(ids[kept : kept + CHUNK])
+            kept = len(slot.cells)
+        slot.commit_draft(list(ids))
+
+        def next_row(token: int | None) -> Logits:
+            context.batch.clear()
+            if token is None:
+                missing = ids[kept:]
+                context.batch.extend(missing[:-1], kept, slot.sequence)
+                row = context.batch.add(missing[-1], len(ids) - 1, [slot.sequence])
+            else:
+                missing = [token]
+                row = context.batch.add(token, len(slot.cells), [slot.sequence])
+            context.decode()
+            slot.cells.extend(missing)
+            if token is None:
+                slot.save()
+            return context.row(row)
+
+        return acceptance.propose(next_row, n, sampler)
+
+    def close(self) -> None:
+        """See `Target`."""
+        self.context.close()
+        self._model.close()
