@@ -175,7 +175,8 @@ class Slot(ABC):
     def prefill(self, ids: Sequence[int], should_stop: Callable[[], bool]) -> Prefill:
         """Make the committed ids equal `ids` (at least one), evaluating only what is not in the cache yet.
 
-        should_stop: asked once a chunk; after a stop the slot holds a prefix of `ids` and is as usable as before.
+        should_stop: asked once a chunk, while `tokens` shows how far it is; after a stop the slot holds a prefix of `ids`
+        and is as usable as before.
         Raises ContextFull when `ids` are more than `n_ctx`.
         """
 

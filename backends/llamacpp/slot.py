@@ -44,10 +44,11 @@ class LlamaCppSlot(Slot):
         wanted = list(ids[:-1])
         cached = self.trim(common_prefix(self.cells, wanted))
         position = cached
+        self._tokens = list(ids[: position + 1])
         while position < len(wanted) and not should_stop():
             self.evaluate(wanted[position : position + CHUNK])
             position = len(self.cells)
-        self._tokens = list(ids[: position + 1])
+            self._tokens = list(ids[: position + 1])
         return Prefill(cached, position - cached, complete=position == len(wanted))
 
     def rewind(self, length: int) -> None:

@@ -1,0 +1,274 @@
+"""The engine: one thread owns the runtime; loads, requests and answers pass through its queue."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+from typing import TypeVar
+
+from pardec_chat.app.chat.loaded import LoadedModels, Place, pair
+from pardec_chat.app.chat.request import (
+    DEFAULT_DEPTH,
+    Failed,
+    Loaded,
+    ModelChoice,
+    Prefilling,
+    Queued,
+    Request,
+    Sink,
+)
+from pardec_chat.app.chat.template import TemplateWorker
+from pardec_chat.app.chat.turn import Turn
+from pardec_chat.backends import registry
+from pardec_chat.backends.base import Runtime
+from pardec_chat.backends.decoding.loop import Generation, step
+from pardec_chat.backends.decoding.sampler import Sampler
+from pardec_chat.backends.errors import QueueFull, UserError
+
+logger = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+
+class Ticket:
+    """A request on its way; `cancel` ends it within one step or one chunk of the prompt."""
+
+    def __init__(self) -> None:
+        self._cancelled = threading.Event()
+
+    def cancel(self) -> None:
+        """End the answer; what came so far stays."""
+        self._cancelled.set()
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether `cancel` was called."""
+        return self._cancelled.is_set()
+
+
+@dataclass(slots=True)
+class _Waiting:
+    request: Request
+    sink: Sink
+    ticket: Ticket
+    submitted: float
+
+
+@dataclass(slots=True)
+class _Live:
+    turn: Turn
+    ticket: Ticket
+    place: Place
+
+
+class Engine:
+    """Thread-safe front of the owner thread.
+
+    runtime: a name of `registry`, or what makes a runtime (on the owner thread). slots: answers decoded in one forward pass.
+    queue_limit: requests that may wait; one more is refused with QueueFull.
+    """
+
+    def __init__(
+        self, runtime: str | Callable[[], Runtime] = "llamacpp", *, slots: int = 1, queue_limit: int = 32
+    ) -> None:
+        self._make: Callable[[], Runtime] = partial(registry.load, runtime) if isinstance(runtime, str) else runtime
+        self._slots = slots
+        self._queue_limit = queue_limit
+        self._commands: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._n_waiting = 0
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        # Only the owner thread touches what follows.
+        self._runtime: Runtime | None = None
+        self._models: LoadedModels | None = None
+        self._waiting: deque[_Waiting] = deque()
+        self._live: list[_Live] = []
+        self._worker = TemplateWorker()
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+        self._thread.start()
+
+    # ---- from any thread ----
+
+    def load(self, choice: ModelChoice, progress: Callable[[float], None] | None = None) -> Future[Loaded]:
+        """Load models in place of the loaded ones; answers that are being written end as cancelled.
+
+        What is unchanged stays loaded. The future raises UserError; a draft model that cannot be loaded is left out with a
+        notice, one of another vocabulary is refused before anything changes. progress: called on the owner thread, 0…1.
+        """
+        return self._call(lambda: self._load(choice, progress))
+
+    def describe(self) -> Future[dict[str, str]]:
+        """Version, features and devices of the runtime."""
+        return self._call(lambda: self._get_runtime().describe())
+
+    def submit(self, request: Request, sink: Sink) -> Ticket:
+        """Ask for an answer; `sink` gets its events on the owner thread. Raises QueueFull."""
+        with self._lock:
+            if self._n_waiting >= self._queue_limit:
+                raise QueueFull(f"{self._n_waiting} requests wait already.", "Try again when one has finished.")
+            self._n_waiting += 1
+        waiting = _Waiting(request, sink, Ticket(), perf_counter())
+        self._commands.put(lambda: self._queue(waiting))
+        return waiting.ticket
+
+    @property
+    def n_waiting(self) -> int:
+        """Requests that have not started."""
+        return self._n_waiting
+
+    def close(self, timeout: float = 10.0) -> None:
+        """Cancel everything, free the models and end the thread; harmless when done twice."""
+        self._closing.set()
+        self._commands.put(None)
+        self._thread.join(timeout)
+
+    def _call(self, work: Callable[[], _T]) -> Future[_T]:
+        future: Future[_T] = Future()
+
+        def command() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                future.set_result(work())
+            except BaseException as error:  # noqa: BLE001  # the caller gets it; the thread lives on
+                future.set_exception(error)
+
+        self._commands.put(command)
+        return future
+
+    # ---- on the owner thread ----
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            idle = not self._live and not self._waiting
+            try:
+                command = self._commands.get(block=idle)
+            except queue.Empty:
+                self._advance()
+                continue
+            if command is not None:
+                command()
+        self._cancel_live()
+        if self._models is not None:
+            self._models.close()
+        self._worker.close()
+
+    def _queue(self, waiting: _Waiting) -> None:
+        ahead = len(self._waiting) + len(self._live)
+        if ahead >= self._slots:
+            waiting.sink(Queued(ahead - self._slots + 1))
+        self._waiting.append(waiting)
+
+    def _advance(self) -> None:
+        """Start what can start, then one forward pass for all live answers."""
+        while self._waiting and len(self._live) < self._slots:
+            with self._lock:
+                self._n_waiting -= 1
+            waiting = self._waiting.popleft()
+            try:
+                self._start(waiting)
+            except Exception as error:  # noqa: BLE001  # whoever asked gets it; the thread lives on
+                waiting.sink(Failed(_as_user_error(error)))
+        for live in [live for live in self._live if live.ticket.cancelled]:
+            self._finish(live, cancelled=True)
+        if self._live and self._models is not None:
+            try:
+                self._step(self._models)
+            except Exception as error:  # noqa: BLE001  # likewise
+                self._fail_all(_as_user_error(error))
+
+    def _start(self, waiting: _Waiting) -> None:
+        models = self._models
+        if models is None:
+            raise UserError("No model is loaded.", "Choose one first.")
+        request, sink, ticket = waiting.request, waiting.sink, waiting.ticket
+        ids = models.encode(request, sink)
+        place = models.take_place(ids)
+
+        def should_stop() -> bool:
+            sink(Prefilling(min(len(place.slot.tokens), len(ids)), len(ids)))
+            return ticket.cancelled or self._closing.is_set()
+
+        try:
+            drafter = models.drafter(place, request)
+            start = perf_counter()
+            prefill = place.slot.prefill(ids, should_stop)
+            sampler = Sampler(request.sampling, ids, ends=models.target.vocabulary.end_ids)
+            if drafter is not None:
+                drafter.begin(place.slot, sampler, should_stop)
+            depth = DEFAULT_DEPTH[request.method] if request.depth is None else request.depth
+            generation = Generation(place.slot, sampler, drafter, depth, request.max_tokens)
+            stats = generation.stats
+            # The last id of the prompt is evaluated with the first step, so it counts as neither.
+            stats.cache_n, stats.prompt_n = prefill.n_cached, prefill.n_evaluated
+            stats.prompt_ms = (perf_counter() - start) * 1e3
+        except BaseException:
+            place.busy = False
+            raise
+        off = models.why_off(request.method)
+        turn = Turn(request, generation, models.target.vocabulary, sink, waiting.submitted, off)
+        live = _Live(turn, ticket, place)
+        self._live.append(live)
+        if not prefill.complete or generation.finish_reason is not None:
+            self._finish(live, cancelled=not prefill.complete)
+
+    def _step(self, models: LoadedModels) -> None:
+        steps = step(models.target, [live.turn.generation for live in self._live])
+        for live, one in zip(list(self._live), steps, strict=True):
+            live.turn.feed(one)
+            if live.turn.generation.finish_reason is not None:
+                self._finish(live)
+
+    def _finish(self, live: _Live, *, cancelled: bool = False) -> None:
+        self._live.remove(live)
+        live.place.busy = False
+        live.turn.finish(cancelled=cancelled)
+
+    def _cancel_live(self) -> None:
+        for live in list(self._live):
+            self._finish(live, cancelled=True)
+
+    def _fail_all(self, error: UserError) -> None:
+        for live in self._live:
+            live.place.busy = False
+            live.place.slot.rewind(0)
+            live.turn.fail(error)
+        self._live.clear()
+
+    def _get_runtime(self) -> Runtime:
+        if self._runtime is None:
+            self._runtime = self._make()
+        return self._runtime
+
+    def _load(self, choice: ModelChoice, progress: Callable[[float], None] | None) -> Loaded:
+        self._worker.start()
+        runtime = self._get_runtime()
+        models = self._models if self._models is not None and self._models.serves(choice) else None
+        masked, notices = pair(runtime, choice, None if models is None else models.target)
+        self._cancel_live()
+
+        def report(done: float) -> bool:
+            if progress is not None:
+                progress(done)
+            return not self._closing.is_set()
+
+        if models is None:
+            if self._models is not None:
+                self._models.close()
+                self._models = None
+            models = self._models = LoadedModels(runtime, choice, self._slots, self._worker, report)
+        models.set_draft(choice, masked, notices)
+        return models.describe()
+
+
+def _as_user_error(error: Exception) -> UserError:
+    if isinstance(error, UserError):
+        return error
+    logger.exception("a fault of this program", exc_info=error)
+    return UserError(f"A fault of this program: {type(error).__name__}.", "The log says where (pardec-chat doctor).")

@@ -1,0 +1,196 @@
+"""The models in memory: a target, perhaps a draft model, and the places of conversations in their caches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from pardec_chat.app.chat.overflow import fit
+from pardec_chat.app.chat.request import Loaded, Message, ModelChoice, Notice, Request, Sink
+from pardec_chat.app.chat.template import Template, TemplateWorker
+from pardec_chat.backends.base import Drafter, LoadOptions, Method, Runtime, Slot, Target
+from pardec_chat.backends.decoding.pairing import compare
+from pardec_chat.backends.decoding.prefix import common_prefix
+from pardec_chat.backends.drafters.draft_model import DraftModel
+from pardec_chat.backends.drafters.ngram import MIN_MATCH, Ngram
+from pardec_chat.backends.errors import MethodUnavailable, OutOfMemory, PairImpossible, UserError
+
+
+@dataclass(slots=True)
+class Place:
+    """A slot that outlives its turns, so that the next one finds its prefix in the cache, and the drafters beside it."""
+
+    slot: Slot
+    drafters: dict[tuple[Method, int], Drafter] = field(default_factory=dict)
+    busy: bool = False
+
+    def close(self) -> None:
+        """Give slot and drafters back."""
+        for drafter in self.drafters.values():
+            drafter.close()
+        self.slot.close()
+
+
+class LoadedModels:
+    """One target and what belongs to it. Made and used on the owner thread.
+
+    Raises UserError where the target cannot be loaded; nothing stays behind then.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        choice: ModelChoice,
+        slots: int,
+        worker: TemplateWorker,
+        report: Callable[[float], bool],
+    ) -> None:
+        self._runtime = runtime
+        self._slots = slots
+        self._report = report
+        self.choice = choice
+        self.target: Target = runtime.load(
+            LoadOptions(choice.model, choice.n_ctx, slots, threads=choice.threads, progress=report)
+        )
+        self._template = Template(self.target.chat_template, self.target.vocabulary, worker)
+        self._draft: Target | None = None
+        self._banned: tuple[int, ...] = ()
+        self._places: list[Place] = []
+        self._notices: list[str] = []
+        #: Why there is no draft model although one was asked for; empty otherwise.
+        self.off = ""
+
+    def serves(self, choice: ModelChoice) -> bool:
+        """Whether the loaded target is the one that `choice` asks for."""
+        mine = self.choice
+        return (mine.model, mine.n_ctx, mine.threads) == (choice.model, choice.n_ctx, choice.threads)
+
+    def set_draft(self, choice: ModelChoice, masked: tuple[int, ...], notices: Sequence[str]) -> None:
+        """Take the draft model of `choice` in place of the present one; without one when it cannot be loaded."""
+        self._close_draft()
+        self.choice = choice
+        self._banned, self._notices, self.off = masked, list(notices), ""
+        if choice.draft is None:
+            return
+        n_ctx = self.target.capabilities.n_ctx
+        try:
+            self._draft = self._runtime.load(
+                LoadOptions(choice.draft, n_ctx, self._slots, threads=choice.threads, draft=True, progress=self._report)
+            )
+        except UserError as error:
+            # The target comes first: a session without speculation is better than none.
+            self.off = f"the draft model could not be loaded: {error.what}"
+            kind = "does not fit into memory" if isinstance(error, OutOfMemory) else "could not be loaded"
+            self._notices.append(f"The draft model {kind} and was left out: {error.what}")
+
+    def describe(self) -> Loaded:
+        """What is loaded, for front ends."""
+        return Loaded(
+            model=self.target.name,
+            draft=self._draft.name if self._draft is not None else None,
+            runtime=self._runtime.name,
+            n_ctx=self.target.capabilities.n_ctx,
+            notices=tuple(self._notices),
+        )
+
+    def encode(self, request: Request, sink: Sink) -> list[int]:
+        """Prompt ids of a request; sends notices about what had to be changed. Raises ContextFull or TemplateFailed."""
+        vocabulary = self.target.vocabulary
+        n_ctx = self.target.capabilities.n_ctx
+        if request.prompt is not None:
+            ids = vocabulary.encode(request.prompt, add_special=True, parse_special=False)
+            return ids or vocabulary.encode("\n", add_special=True, parse_special=False)
+        notices: tuple[str, ...] = ()
+
+        def encode(messages: Sequence[Message]) -> list[int]:
+            nonlocal notices
+            rendered = self._template.render(messages)
+            notices = rendered.notices
+            # Most templates write the begin token themselves; where they do not, the model still wants it once.
+            add = vocabulary.begins_with_bos and not (vocabulary.bos and rendered.text.startswith(vocabulary.bos))
+            return vocabulary.encode(rendered.text, add_special=add, parse_special=True)
+
+        answer = min(n_ctx // 4, request.max_tokens or n_ctx)
+        ids, dropped = fit(request.messages, encode, n_ctx - answer, n_ctx, drop=request.overflow == "drop")
+        for notice in notices:
+            sink(Notice(notice))
+        if dropped:
+            sink(Notice(f"The oldest {dropped} messages no longer fit the context and were left out."))
+        return ids
+
+    def take_place(self, ids: Sequence[int]) -> Place:
+        """The free place that shares the longest prefix with `ids`; a new one when none shares any."""
+        free = [place for place in self._places if not place.busy]
+        best = max(free, key=lambda place: self._shared(place, ids), default=None)
+        # Templates begin alike (begin token, system marker): sharing that much does not make it one conversation.
+        if (best is None or self._shared(best, ids) < 8) and len(self._places) < self._slots:
+            best = Place(self.target.open())
+            self._places.append(best)
+        assert best is not None
+        best.busy = True
+        return best
+
+    @staticmethod
+    def _shared(place: Place, ids: Sequence[int]) -> int:
+        return common_prefix(list(place.slot.tokens), ids)
+
+    def drafter(self, place: Place, request: Request) -> Drafter | None:
+        """What drafts for a request: the place's own one, None for plain decoding. Raises MethodUnavailable."""
+        method = request.method
+        if method == Method.DRAFT and self._draft is None and not self.off:
+            raise MethodUnavailable(
+                "The method draft needs a draft model.", "Choose one (--draft ID), or another method."
+            )
+        if self.why_off(method):
+            return None
+        min_match = request.ngram_min_match or MIN_MATCH
+        key = (method, min_match if method == Method.NGRAM else 0)
+        if key not in place.drafters:
+            place.drafters[key] = (
+                DraftModel(self._draft, self._banned)
+                if method == Method.DRAFT and self._draft is not None
+                else Ngram(min_match)
+            )
+        return place.drafters[key]
+
+    def why_off(self, method: Method) -> str:
+        """Why nothing is drafted with `method`; empty when something is."""
+        if method == Method.PLAIN:
+            return "plain decoding was chosen"
+        if self.target.capabilities.rewind == "none":
+            return "this model's memory cannot be rewound on this runtime"
+        return self.off if method == Method.DRAFT else ""
+
+    def close(self) -> None:
+        """Free everything, in the order of dependence."""
+        self._close_draft()
+        for place in self._places:
+            place.close()
+        self.target.close()
+
+    def _close_draft(self) -> None:
+        for place in self._places:
+            for key in [key for key in place.drafters if key[0] == Method.DRAFT]:
+                place.drafters.pop(key).close()
+        draft, self._draft = self._draft, None
+        if draft is not None:
+            draft.close()
+
+
+def pair(runtime: Runtime, choice: ModelChoice, loaded: Target | None) -> tuple[tuple[int, ...], list[str]]:
+    """Masked ids and notices for a target and its draft, from the files' vocabularies alone.
+
+    loaded: the target, when it is in memory already. Raises PairImpossible with the first differing ids and their texts.
+    """
+    if choice.draft is None:
+        return (), []
+    table = runtime.read_vocabulary(choice.model) if loaded is None else loaded.vocabulary.table()
+    pairing = compare(table, runtime.read_vocabulary(choice.draft))
+    if pairing.verdict == "impossible":
+        first = pairing.first_difference
+        where = f" Id {first.id} is {first.target!r} in the one, {first.draft!r} in the other." if first else ""
+        raise PairImpossible(
+            f"{choice.draft.stem} cannot draft for {choice.model.stem}: {pairing.reasons[0]}.{where}",
+            "Choose a draft model of the same family, or the method ngram, which needs none.",
+        )
+    return pairing.masked_ids, [f"The pair fits with small differences: {reason}." for reason in pairing.reasons]

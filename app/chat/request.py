@@ -1,0 +1,181 @@
+"""What goes into the engine and what comes out: requests, and events on their way to whoever asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from pardec_chat.backends.base import MAX_DEPTH, Method, TokenLogprobs
+from pardec_chat.backends.decoding.loop import Step
+from pardec_chat.backends.decoding.sampler import SamplingParams
+from pardec_chat.backends.errors import BadSetting, UserError
+
+#: Tokens to draft when nobody says otherwise: what published pairs do best with, and the longest copies worth checking.
+DEFAULT_DEPTH = {Method.PLAIN: 0, Method.DRAFT: 3, Method.NGRAM: 15}
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a conversation; role is system, user or assistant."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One answer asked for.
+
+    messages: the conversation so far; or prompt: a text that is continued as it is, without a template.
+    max_tokens: None leaves it to the context's edge. stop: texts that end the answer and are not part of it.
+    depth: most tokens to draft in one step; None takes the method's default.
+    overflow: whether the oldest turns may be left out when the context is full.
+    """
+
+    messages: Sequence[Message] = ()
+    prompt: str | None = None
+    sampling: SamplingParams = field(default_factory=SamplingParams)
+    max_tokens: int | None = None
+    stop: Sequence[str] = ()
+    method: Method = Method.PLAIN
+    depth: int | None = None
+    ngram_min_match: int | None = None
+    overflow: Literal["drop", "refuse"] = "drop"
+
+    def __post_init__(self) -> None:
+        if self.max_tokens is not None and self.max_tokens < 1:
+            raise BadSetting(f"max_tokens is {self.max_tokens}.", "Give 1 or more.")
+        if self.depth is not None and not 0 <= self.depth <= MAX_DEPTH:
+            raise BadSetting(f"depth is {self.depth}, which is outside 0 to {MAX_DEPTH}.", "Give a value inside.")
+        if self.ngram_min_match is not None and self.ngram_min_match < 1:
+            raise BadSetting(f"The shortest match is {self.ngram_min_match} tokens.", "Give 1 or more.")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """What to load. n_ctx: tokens a conversation can hold; threads: None takes one for each physical core."""
+
+    model: Path
+    draft: Path | None = None
+    n_ctx: int | None = None
+    threads: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What is loaded now. notices: what the user should know, such as a draft that was left out."""
+
+    model: str
+    draft: str | None
+    runtime: str
+    n_ctx: int
+    notices: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What speculation is doing: active, idle (on, but nothing to guess so far) or off, and why."""
+
+    state: Literal["active", "idle", "off"]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """A copy of the counters of an answer at one moment; see `Stats` for their meaning.
+
+    context_used, context_size: tokens the conversation takes, and may take.
+    """
+
+    method: Method
+    depth: int
+    status: Status
+    predicted_n: int
+    predicted_ms: float
+    steps: int
+    draft_n: int
+    draft_n_accepted: int
+    accepted_per_position: tuple[float, ...]
+    prompt_n: int
+    cache_n: int
+    prompt_ms: float
+    ttft_ms: float
+    context_used: int
+    context_size: int
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """Decoding alone; None before the first step."""
+        return self.predicted_n / self.predicted_ms * 1e3 if self.predicted_ms > 0 else None
+
+    @property
+    def tokens_per_step(self) -> float | None:
+        """None before the first step."""
+        return self.predicted_n / self.steps if self.steps else None
+
+    @property
+    def acceptance_rate(self) -> float | None:
+        """None when nothing was drafted."""
+        return self.draft_n_accepted / self.draft_n if self.draft_n else None
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """The request waits; `ahead` others come first."""
+
+    ahead: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prefilling:
+    """The prompt is being evaluated: `done` of `total` tokens are in the cache."""
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something the user should know; the answer goes on."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """One step: text that may be shown now (empty while a character or a possible stop string is held back)."""
+
+    text: str
+    step: Step
+    figures: Figures
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The answer is whole. text, token_ids, logprobs, counts and the cache end at one and the same place.
+
+    finish_reason: stop, length, or cancelled. tail: the text that was still held back and belongs to the answer.
+    timings: see `Stats.timings`.
+    """
+
+    text: str
+    tail: str
+    token_ids: Sequence[int]
+    logprobs: Sequence[TokenLogprobs]
+    finish_reason: Literal["stop", "length", "cancelled"]
+    figures: Figures
+    timings: dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """No answer, or no more of it."""
+
+    error: UserError
+
+
+Event = Queued | Prefilling | Notice | Delta | Finished | Failed
+#: Called on the engine's thread; must return at once.
+Sink = Callable[[Event], None]

@@ -1,0 +1,127 @@
+"""One answer on the engine's thread: steps become text, stop strings end it, events go to the sink."""
+
+from __future__ import annotations
+
+import re
+from time import perf_counter
+
+from pardec_chat.app.chat.detokenizer import Detokenizer
+from pardec_chat.app.chat.request import Delta, Failed, Figures, Finished, Request, Sink, Status
+from pardec_chat.app.chat.stop import StopStrings
+from pardec_chat.backends.base import Method, TokenLogprobs, Vocabulary
+from pardec_chat.backends.decoding.loop import Generation, Step
+from pardec_chat.backends.errors import UserError
+
+#: End markers that a model may also write letter by letter; markup such as `</s>` is left alone, people write that.
+_MARKER = re.compile(r"<\|[^|]+\|>|<end_of_turn>|<\uff5c[^\uff5c]+\uff5c>")
+
+
+class Turn:
+    """Feeds on the steps of one `Generation`."""
+
+    def __init__(
+        self, request: Request, generation: Generation, vocabulary: Vocabulary, sink: Sink, submitted: float, off: str
+    ) -> None:
+        self.generation = generation
+        self._request = request
+        self._sink = sink
+        self._submitted = submitted
+        self._off = off
+        self._detokenizer = Detokenizer(vocabulary.piece)
+        markers = [text for end in vocabulary.end_ids if _MARKER.fullmatch(text := vocabulary.text(end))]
+        self._stops = StopStrings([*request.stop, *markers])
+        self._shown: list[str] = []
+        self._stopped = False
+        # Characters of the text after each token, held-back ones included: where a cut falls in tokens.
+        self._lengths: list[int] = []
+        self._length = 0
+        self._logprobs: list[TokenLogprobs] = []
+
+    def feed(self, step: Step) -> None:
+        """Take one step over; sends its text. After it `generation.finish_reason` may be set by a stop string."""
+        stats = self.generation.stats
+        now = perf_counter()
+        if not self._lengths:
+            stats.ttft_ms = (now - self._submitted) * 1e3
+        stats.total_ms = (now - self._submitted) * 1e3
+        self._logprobs.extend(step.logprobs or ())
+        shown = []
+        for token in step.tokens:
+            text = self._detokenizer.push(token)
+            self._length += len(text)
+            self._lengths.append(self._length)
+            ready, end = self._stops.push(text)
+            shown.append(ready)
+            if end is not None:
+                self._cut(end)
+                self._stopped = True
+                break
+        text = "".join(shown)
+        self._shown.append(text)
+        self._sink(Delta(text, step, self.figures()))
+
+    def _cut(self, end: int) -> None:
+        """The text ends at character `end`: keep the tokens that are needed for it, and no more."""
+        kept = next((i + 1 for i, length in enumerate(self._lengths) if length >= end), 0) if end else 0
+        self.generation.cut(kept)
+        del self._lengths[kept:]
+        del self._logprobs[kept:]
+
+    def finish(self, *, cancelled: bool = False) -> None:
+        """Send the end of the answer, with the text that was still held back."""
+        tail = ""
+        if not self._stopped:
+            tail = self._stops.push(self._detokenizer.finish())[0] + self._stops.finish()
+            self._shown.append(tail)
+        reason = self.generation.finish_reason
+        assert reason is not None or cancelled
+        self._sink(
+            Finished(
+                text="".join(self._shown),
+                tail=tail,
+                token_ids=list(self.generation.token_ids),
+                logprobs=list(self._logprobs),
+                finish_reason=reason or "cancelled",
+                figures=self.figures(),
+                timings=self.generation.stats.timings(),
+            )
+        )
+
+    def fail(self, error: UserError) -> None:
+        """Send that there is no more of this answer."""
+        self._sink(Failed(error))
+
+    def figures(self) -> Figures:
+        """The counters as they are now."""
+        generation = self.generation
+        stats = generation.stats
+        return Figures(
+            method=self._request.method,
+            depth=generation.depth,
+            status=self._status(),
+            predicted_n=stats.predicted_n,
+            predicted_ms=stats.predicted_ms,
+            steps=stats.steps,
+            draft_n=stats.draft_n,
+            draft_n_accepted=stats.draft_n_accepted,
+            accepted_per_position=tuple(stats.accepted_per_position),
+            prompt_n=stats.prompt_n,
+            cache_n=stats.cache_n,
+            prompt_ms=stats.prompt_ms,
+            ttft_ms=stats.ttft_ms,
+            context_used=len(generation.slot.tokens),
+            context_size=generation.slot.n_ctx,
+        )
+
+    def _status(self) -> Status:
+        drafter = self.generation.drafter
+        if drafter is None:
+            return Status("off", self._off)
+        if self.generation.depth == 0:
+            return Status("off", "depth 0: nothing may be drafted")
+        stats = self.generation.stats
+        if stats.draft_n:
+            return Status("active", f"{stats.draft_n_accepted} of {stats.draft_n} drafted tokens accepted")
+        if drafter.method == Method.NGRAM:
+            return Status("idle", "no repeated text to copy so far")
+        return Status("idle", "nothing drafted so far")
