@@ -99,7 +99,8 @@ class LoadedModels:
         n_ctx = self.target.capabilities.n_ctx
         if request.prompt is not None:
             ids = vocabulary.encode(request.prompt, add_special=True, parse_special=False)
-            return ids or vocabulary.encode("\n", add_special=True, parse_special=False)
+            ids = ids or vocabulary.encode("\n", add_special=True, parse_special=False)
+            return [*ids, *request.answer_ids]
         notices: tuple[str, ...] = ()
 
         def encode(messages: Sequence[Message]) -> list[int]:
@@ -108,7 +109,7 @@ class LoadedModels:
             notices = rendered.notices
             # Most templates write the begin token themselves; where they do not, the model still wants it once.
             add = vocabulary.begins_with_bos and not (vocabulary.bos and rendered.text.startswith(vocabulary.bos))
-            return vocabulary.encode(rendered.text, add_special=add, parse_special=True)
+            return [*vocabulary.encode(rendered.text, add_special=add, parse_special=True), *request.answer_ids]
 
         answer = min(n_ctx // 4, request.max_tokens or n_ctx)
         ids, dropped = fit(request.messages, encode, n_ctx - answer, n_ctx, drop=request.overflow == "drop")

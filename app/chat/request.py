@@ -29,6 +29,7 @@ class Request:
     """One answer asked for.
 
     messages: the conversation so far; or prompt: a text that is continued as it is, without a template.
+    answer_ids: ids with which the answer is known to begin; what is asked for comes after them.
     max_tokens: None leaves it to the context's edge. stop: texts that end the answer and are not part of it.
     depth: most tokens to draft in one step; None takes the method's default.
     overflow: whether the oldest turns may be left out when the context is full.
@@ -36,6 +37,7 @@ class Request:
 
     messages: Sequence[Message] = ()
     prompt: str | None = None
+    answer_ids: Sequence[int] = ()
     sampling: SamplingParams = field(default_factory=SamplingParams)
     max_tokens: int | None = None
     stop: Sequence[str] = ()

@@ -1,0 +1,175 @@
+"""`pardec-chat bench`: how fast is each method here, plain decoding measured beside it in the same run."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from pardec_chat.app.cli import options
+from pardec_chat.app.cli.output import print_json, print_table
+
+if TYPE_CHECKING:
+    from pardec_chat.app.chat.engine import Engine
+    from pardec_chat.app.chat.prompts import Prompt
+    from pardec_chat.app.chat.request import Finished
+    from pardec_chat.backends.base import Method
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One prompt with one method; medians over the rounds. speedup: against plain, round by round."""
+
+    category: str
+    prompt: str
+    method: str
+    depth: int
+    tokens: int
+    tokens_per_second: float | None
+    tokens_per_step: float | None
+    acceptance_rate: float | None
+    speedup: float | None
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The word and its flags."""
+    words = "measure every method on prompts by category"
+    parser = subparsers.add_parser(
+        "bench",
+        help=words,
+        description=f"{words.capitalize()}, with plain decoding as the baseline of the same run. Tokens per second is "
+        "decoding alone, without the prompt.",
+    )
+    parser.add_argument("--methods", metavar="M,…", help="methods to measure (default: all that the models allow)")
+    parser.add_argument("--categories", metavar="C,…", help="prompt categories (default: all)")
+    parser.add_argument("--prompts", type=int, metavar="N", help="prompts of each category (default: all)")
+    parser.add_argument("--max-tokens", type=int, default=128, metavar="N", help="tokens of each answer (default: 128)")
+    parser.add_argument(
+        "--rounds", type=int, default=1, metavar="N", help="times each is measured, in turn (default: 1)"
+    )
+    parser.add_argument("--depth", metavar="N", help="most tokens to draft in one step")
+    parser.add_argument("--ngram-min-match", type=int, metavar="N", help="shortest repeated text that ngram acts on")
+    parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
+    options.add_model_options(parser)
+    options.add_sampling_options(parser, temperature=0.0)
+    parser.set_defaults(func=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Raises UserError."""
+    from pardec_chat.app.chat.prompts import load_prompts
+    from pardec_chat.backends.base import Method
+    from pardec_chat.backends.errors import BadSetting
+
+    if arguments.rounds < 1 or arguments.max_tokens < 1:
+        raise BadSetting("--rounds and --max-tokens count from 1.", "Give 1 or more.")
+    has_draft = arguments.draft not in (None, "none")
+    asked = options.methods(arguments.methods, has_draft=has_draft)
+    methods = [Method.PLAIN, *(m for m in asked if m != Method.PLAIN)]
+    prompts = load_prompts(options.names(arguments.categories), per_category=arguments.prompts)
+    rows: list[Row] = []
+    with options.opened(arguments) as (engine, loaded, choice):
+        _measure(engine, prompts[0], Method.PLAIN, arguments, max_tokens=8)  # the first pages of weights come from disk
+        for number, prompt in enumerate(prompts, 1):
+            if sys.stderr.isatty():
+                print(f"\r\033[K{number}/{len(prompts)} {prompt.category}: {prompt.id}", end="", file=sys.stderr)
+            rows.extend(_rows(engine, prompt, methods, arguments))
+        if sys.stderr.isatty():
+            print("\r\033[K", end="", file=sys.stderr)
+    if arguments.json:
+        document = {
+            "model": choice.model.stem,
+            "draft": choice.draft.stem if choice.draft is not None else None,
+            "runtime": loaded.runtime,
+            "max_tokens": arguments.max_tokens,
+            "rounds": arguments.rounds,
+            "rows": [_row(row) for row in rows],
+        }
+        print_json(document)
+    else:
+        _print(rows)
+    return 0
+
+
+def _measure(
+    engine: Engine, prompt: Prompt, method: Method, arguments: argparse.Namespace, *, max_tokens: int | None = None
+) -> Finished:
+    from pardec_chat.app.chat.request import Request
+
+    return options.answer(
+        engine,
+        Request(
+            messages=prompt.messages,
+            sampling=options.sampling(arguments),
+            max_tokens=max_tokens or arguments.max_tokens,
+            method=method,
+            depth=options.depth(arguments.depth),
+            ngram_min_match=arguments.ngram_min_match,
+        ),
+    )
+
+
+def _rows(engine: Engine, prompt: Prompt, methods: list[Method], arguments: argparse.Namespace) -> list[Row]:
+    """The methods take turns, so that a machine that slows down does so for all of them."""
+    runs: dict[Method, list[Finished]] = {method: [] for method in methods}
+    for _ in range(arguments.rounds):
+        for method in methods:
+            runs[method].append(_measure(engine, prompt, method, arguments))
+    plain = [run.figures.tokens_per_second for run in runs[methods[0]]]
+    rows = []
+    for method, finished in runs.items():
+        last = finished[-1]
+        rates = [run.figures.tokens_per_second for run in finished]
+        ratios = [rate / base for rate, base in zip(rates, plain, strict=True) if rate and base]
+        rows.append(
+            Row(
+                category=prompt.category,
+                prompt=prompt.id,
+                method=method.value,
+                depth=last.figures.depth,
+                tokens=len(last.token_ids),
+                tokens_per_second=_median(rates),
+                tokens_per_step=_median([run.figures.tokens_per_step for run in finished]),
+                acceptance_rate=_median([run.figures.acceptance_rate for run in finished]),
+                speedup=_median(ratios),
+            )
+        )
+    return rows
+
+
+def _median(values: list[float | None] | list[float]) -> float | None:
+    known = [value for value in values if value is not None]
+    return round(median(known), 4) if known else None
+
+
+def _row(row: Row) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in Row.__slots__}
+
+
+def _print(rows: list[Row]) -> None:
+    def show(value: float | None, form: str) -> str:
+        return "–" if value is None else format(value, form)
+
+    table = [
+        [
+            row.category,
+            row.prompt,
+            row.method,
+            str(row.depth),
+            str(row.tokens),
+            show(row.tokens_per_second, ".1f"),
+            show(row.tokens_per_step, ".2f"),
+            show(row.acceptance_rate, ".0%"),
+            show(row.speedup, ".2f") + ("x" if row.speedup is not None else ""),
+        ]
+        for row in rows
+    ]
+    header = ("category", "prompt", "method", "depth", "tokens", "tok/s", "tok/step", "accepted", "speed-up")
+    print_table(header, table, left=3)
+    print()
+    for method in dict.fromkeys(row.method for row in rows):
+        known = [row.speedup for row in rows if row.method == method and row.speedup is not None]
+        if known:
+            print(f"{method}: {sum(known) / len(known):.2f}x plain on average, {min(known):.2f}x to {max(known):.2f}x")

@@ -1,0 +1,262 @@
+"""`pardec-chat models`: what is on this disk, and how more gets there. Imports what it needs when it runs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pardec_chat.app.catalogue import Catalogue, Model
+    from pardec_chat.app.downloads.library import Entry, Library
+    from pardec_chat.app.downloads.partial import Progress
+    from pardec_chat.backends.errors import UserError
+
+_INTERRUPTED = 130
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds the word `models`; the chosen action's function is left in `func`, takes the arguments, returns the exit code."""
+    # SUPPRESS keeps the inner parser from undoing a --json that was written before the action.
+    common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+    common.add_argument("--json", action="store_true", help="one JSON document on standard output")
+    words = "list, pull, remove and add models"
+    parser = subparsers.add_parser("models", parents=[common], help=words, description=words.capitalize() + ".")
+    parser.set_defaults(func=run, action="list")
+    actions = parser.add_subparsers(metavar="list|pull|remove|add")
+    listed = actions.add_parser("list", parents=[common], help="what is on this disk and what can be pulled")
+    listed.set_defaults(action="list")
+    pull = actions.add_parser("pull", parents=[common], help="download models, or go on where a download stopped")
+    pull.add_argument("ids", nargs="*", metavar="ID", help="ids from the list; without one, the built-in model")
+    pull.add_argument("--quiet", action="store_true", help="one line at most, and none when nothing is to be done")
+    pull.set_defaults(action="pull")
+    remove = actions.add_parser("remove", parents=[common], help="delete a model, or forget an added file")
+    remove.add_argument("id", metavar="ID")
+    remove.set_defaults(action="remove")
+    add = actions.add_parser("add", parents=[common], help="list a GGUF file of yours; it stays where it is")
+    add.add_argument("path", metavar="PATH")
+    add.set_defaults(action="add")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Does what `add_parser` parsed; returns the exit code, and shows errors itself."""
+    from pardec_chat.app.downloads.library import Library
+    from pardec_chat.backends.errors import UserError
+
+    as_json = bool(getattr(arguments, "json", False))
+    try:
+        library = Library()
+        if arguments.action == "pull":
+            return _pull(library, arguments.ids, quiet=arguments.quiet, as_json=as_json)
+        if arguments.action == "remove":
+            return _remove(library, arguments.id, as_json=as_json)
+        if arguments.action == "add":
+            return _add(library, arguments.path, as_json=as_json)
+        return _list(library, as_json=as_json)
+    except UserError as error:
+        if as_json:
+            _print_json({"error": _error(error)})
+        _complain(error)
+        return error.exit_code
+
+
+def _list(library: Library, *, as_json: bool) -> int:
+    entries = library.entries()
+    if as_json:
+        models = [_described(entry, library.catalogue) for entry in entries]
+        _print_json({"folder": str(library.folder), "models": models})
+        return 0
+    rows = [("ID", "SIZE", "STATE", "LICENCE", "PAIRS WITH")]
+    for entry in entries:
+        state = f"partial {entry.percent} %" if entry.state == "partial" else entry.state
+        pairs = ", ".join(library.catalogue.pairs(entry.model)) if entry.model else f"added: {entry.path}"
+        licence = entry.model.licence if entry.model else "–"
+        rows.append((entry.id, _size(entry.size), state, licence, pairs or "–"))
+    shown = [tuple(_shown(cell) for cell in row) for row in rows]
+    widths = [max(len(row[column]) for row in shown) for column in range(4)]
+    for row in shown:
+        cells = [
+            cell.rjust(width) if n == 1 else cell.ljust(width)
+            for n, (cell, width) in enumerate(zip(row, widths, strict=False))
+        ]
+        print("  ".join((*cells, row[4])).rstrip())
+    print(f"\nin {_shown(str(library.folder))}")
+    return 0
+
+
+def _pull(library: Library, ids: list[str], *, quiet: bool, as_json: bool) -> int:
+    """Pulls one after the other; one that fails does not keep the rest from being tried."""
+    from pardec_chat.app import catalogue
+    from pardec_chat.app.downloads.errors import PullStopped
+    from pardec_chat.app.downloads.pull import pull
+    from pardec_chat.backends.errors import UserError
+
+    code = 0
+    done: list[dict[str, Any]] = []
+    for model_id in ids or [catalogue.BUILT_IN]:
+        line = _ProgressLine(quiet=quiet or as_json)
+        try:
+            model = _catalogued(library, model_id)
+            try:
+                pulled = pull(model, library.folder, report=_announced(line, model) if quiet else line.show)
+            except KeyboardInterrupt:
+                entry = next(entry for entry in library.entries() if entry.id == model.id)
+                raise PullStopped(
+                    f"Stopped: {entry.percent} % of {model.id} are here and kept.",
+                    f"Run `pardec-chat models pull {model.id}` to go on from there.",
+                ) from None
+            finally:
+                line.clear()
+        except UserError as error:
+            _complain(error)
+            done.append({"id": model_id, "error": _error(error)})
+            code = code or error.exit_code
+            if error.exit_code == _INTERRUPTED:
+                break
+        else:
+            done.append(
+                {
+                    "id": pulled.id,
+                    "path": str(pulled.path),
+                    "bytes": pulled.size,
+                    "already": pulled.already,
+                    "source": pulled.source,
+                }
+            )
+            if not quiet and not as_json:
+                was = "was already" if pulled.already else "is"
+                print(f"{pulled.id} {was} on this disk: {_shown(str(pulled.path))}")
+    if as_json:
+        _print_json({"models": done})
+    return code
+
+
+def _remove(library: Library, name: str, *, as_json: bool) -> int:
+    entry = library.remove(name)
+    own = entry.model is None and entry.path.exists()
+    if as_json:
+        _print_json({"id": entry.id, "path": str(entry.path), "freed_bytes": 0 if own else entry.have})
+    elif own:
+        print(f"{_shown(entry.id)} is no longer listed; its file stays: {_shown(str(entry.path))}")
+    else:
+        print(f"{_shown(entry.id)} removed, {_size(entry.have)} freed")
+    return 0
+
+
+def _add(library: Library, path: str, *, as_json: bool) -> int:
+    from pathlib import Path
+
+    entry = library.add(Path(path))
+    if as_json:
+        _print_json({"id": entry.id, "path": str(entry.path), "bytes": entry.size})
+    else:
+        print(f"{_shown(entry.id)} added: {_shown(str(entry.path))}")
+    return 0
+
+
+def _catalogued(library: Library, model_id: str) -> Model:
+    """The model to pull. Raises ModelUnknown, also for files that cannot be pulled because they are the user's own."""
+    from pardec_chat.app.downloads.errors import ModelUnknown
+
+    model = library.catalogue.find(model_id.lower())
+    if model is None:
+        library.resolve(model_id)  # says which id may have been meant
+        raise ModelUnknown(f"{model_id} is a file of yours, so there is nothing to pull.", "It can be used as it is.")
+    return model
+
+
+def _described(entry: Entry, catalogue: Catalogue) -> dict[str, Any]:
+    model = entry.model
+    return {
+        "id": entry.id,
+        "name": model.name if model else entry.id,
+        "bytes": entry.size,
+        "have_bytes": entry.have,
+        "state": entry.state,
+        "path": str(entry.path),
+        "kind": model.kind if model else None,
+        "licence": model.licence if model else None,
+        "description": model.description if model else None,
+        "drafts": list(model.drafts) if model else [],
+        "pairs_with": list(catalogue.pairs(model)) if model else [],
+        "catalogued": model is not None,
+    }
+
+
+class _ProgressLine:
+    """One line on standard error, rewritten in place on a terminal; elsewhere only notes are printed."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._live = not quiet and sys.stderr.isatty()
+        self._width = 0
+        self._drawn = 0.0
+        self._began: tuple[float, int] | None = None
+
+    def show(self, progress: Progress) -> None:
+        """Draws at most ten times a second."""
+        if progress.note and not self._quiet:
+            self.clear()
+            print(_shown(progress.note), file=sys.stderr)
+        now = time.monotonic()
+        if progress.stage == "downloading" and self._began is None:
+            self._began = (now, progress.done)
+        if not self._live or (now - self._drawn < 0.1 and progress.done < progress.total):
+            return
+        self._drawn = now
+        line = f"{progress.stage} {progress.done * 100 // progress.total:3d} %  {_size(progress.done)} of {_size(progress.total)}"
+        if progress.stage == "downloading" and self._began and now - self._began[0] > 1:
+            gained = progress.done - self._began[1]
+            line += f"  {_size(int(gained / (now - self._began[0])))}/s" if gained > 0 else ""
+        print(f"\r{line:<{self._width}}", end="", file=sys.stderr, flush=True)
+        self._width = len(line)
+
+    def clear(self) -> None:
+        """Leaves the line empty for what is printed next."""
+        if self._width:
+            print("\r" + " " * self._width + "\r", end="", file=sys.stderr, flush=True)
+            self._width = 0
+
+
+def _announced(line: _ProgressLine, model: Model) -> Any:
+    """A report that tells once, before the first byte, why the quiet user waits."""
+    told: list[bool] = []
+
+    def report(progress: Progress) -> None:
+        if not told:
+            told.append(True)
+            print(f"fetching {model.name} ({_size(progress.total - progress.done)}), once", file=sys.stderr)
+        line.show(progress)
+
+    return report
+
+
+def _size(count: int) -> str:
+    """Decimal units, as download pages and disks use them."""
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= factor:
+            return f"{count / factor:.2f} {unit}" if unit == "GB" else f"{count / factor:.1f} {unit}"
+    return f"{count} B"
+
+
+def _error(error: UserError) -> dict[str, str]:
+    return {"kind": type(error).__name__, "what": error.what, "next_step": error.next_step}
+
+
+def _complain(error: UserError) -> None:
+    print(_shown(error.what), file=sys.stderr)
+    if error.next_step:
+        print(_shown(error.next_step), file=sys.stderr)
+
+
+def _shown(text: str) -> str:
+    from pardec_chat.app.plain_text import visible_line
+
+    return visible_line(text)
+
+
+def _print_json(document: Any) -> None:
+    from pardec_chat.app.plain_text import dump_json
+
+    print(dump_json(document))

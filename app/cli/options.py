@@ -1,0 +1,186 @@
+"""Options that several words share, and the engine they open."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pardec_chat.app.chat.engine import Engine
+    from pardec_chat.app.chat.request import Event, Finished, Loaded, ModelChoice, Request
+    from pardec_chat.backends.base import Method
+    from pardec_chat.backends.decoding.sampler import SamplingParams
+
+METHODS = ("plain", "draft", "ngram")
+#: Methods that later versions bring: refused with a word about it.
+_LATER = ("auto", "lookahead", "medusa", "eagle", "mtp")
+
+
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    """Which models, and how they are loaded."""
+    group = parser.add_argument_group("models")
+    group.add_argument(
+        "--model", metavar="ID", help="id from `pardec-chat models`, or a path (default: the built-in one)"
+    )
+    group.add_argument("--draft", metavar="ID", help="draft model, or `none`")
+    group.add_argument("--ctx", type=int, metavar="N", help="tokens a conversation can hold (default: up to 4,096)")
+    group.add_argument("--threads", type=int, metavar="N", help="threads (default: one for each core)")
+    group.add_argument("--runtime", default="llamacpp", metavar="R", help="what runs the model (default: llamacpp)")
+
+
+def add_method_options(parser: argparse.ArgumentParser) -> None:
+    """How tokens are guessed."""
+    group = parser.add_argument_group("parallel decoding")
+    group.add_argument("--method", metavar="M", help=f"{', '.join(METHODS)} (default: draft with --draft, else ngram)")
+    group.add_argument(
+        "--depth", metavar="N", help="most tokens to draft in one step (default: 3 for draft, 15 for ngram)"
+    )
+    group.add_argument(
+        "--ngram-min-match", type=int, metavar="N", help="shortest repeated text that ngram acts on, in tokens"
+    )
+
+
+def add_sampling_options(parser: argparse.ArgumentParser, temperature: float) -> None:
+    """The sampler chain, in the order in which it works."""
+    group = parser.add_argument_group("sampling")
+    group.add_argument(
+        "--repeat-penalty", type=float, default=1.0, metavar="R", help="over prompt and answer, 1 is off"
+    )
+    group.add_argument("--frequency-penalty", type=float, default=0.0, metavar="F", help="over the answer, 0 is off")
+    group.add_argument("--presence-penalty", type=float, default=0.0, metavar="F", help="over the answer, 0 is off")
+    group.add_argument(
+        "--temperature",
+        type=float,
+        default=temperature,
+        metavar="T",
+        help=f"0 takes the most probable token (default: {temperature:g})",
+    )
+    group.add_argument("--top-k", type=int, default=40, metavar="K", help="0 is off (default: 40)")
+    group.add_argument("--top-p", type=float, default=0.95, metavar="P", help="1 is off (default: 0.95)")
+    group.add_argument("--min-p", type=float, default=0.05, metavar="P", help="0 is off (default: 0.05)")
+    group.add_argument("--seed", type=int, metavar="N", help="the same seed gives the same text (default: a fresh one)")
+
+
+def sampling(arguments: argparse.Namespace) -> SamplingParams:
+    """Raises BadSetting."""
+    from pardec_chat.backends.decoding.sampler import SamplingParams
+
+    return SamplingParams(
+        temperature=arguments.temperature,
+        top_k=arguments.top_k,
+        top_p=arguments.top_p,
+        min_p=arguments.min_p,
+        repeat_penalty=arguments.repeat_penalty,
+        frequency_penalty=arguments.frequency_penalty,
+        presence_penalty=arguments.presence_penalty,
+        seed=arguments.seed,
+    )
+
+
+def method(name: str | None, *, has_draft: bool) -> Method:
+    """The method asked for; without one what the models allow. Raises MethodUnavailable."""
+    from pardec_chat.backends.base import Method
+    from pardec_chat.backends.errors import MethodUnavailable
+
+    if name is None:
+        return Method.DRAFT if has_draft else Method.NGRAM
+    if name not in METHODS:
+        what = "comes in a later version" if name in _LATER else "is unknown"
+        raise MethodUnavailable(f"The method {name} {what}.", f"Choose one of {', '.join(METHODS)}.")
+    if name == Method.DRAFT and not has_draft:
+        raise MethodUnavailable("The method draft needs a draft model.", "Add --draft ID, or choose another method.")
+    return Method(name)
+
+
+def names(text: str | None) -> list[str] | None:
+    """A comma-separated list; None where nothing was given."""
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def methods(text: str | None, *, has_draft: bool) -> list[Method]:
+    """The methods of a comma-separated list; all that the models allow for None. Raises MethodUnavailable."""
+    asked = names(text) or [name for name in METHODS if name != "draft" or has_draft]
+    return [method(name, has_draft=has_draft) for name in asked]
+
+
+def depth(text: str | None) -> int | None:
+    """The depth asked for, None for the method's default. Raises BadSetting."""
+    from pardec_chat.backends.errors import BadSetting
+
+    if text is None or text == "auto":
+        return None
+    if not text.isascii() or not text.isdigit():
+        raise BadSetting(f"--depth is {text!r}.", "Give a whole number or auto.")
+    return int(text)
+
+
+def choice(arguments: argparse.Namespace) -> ModelChoice:
+    """The models asked for, found on disk. Raises UserError with the command that fetches them."""
+    from pardec_chat.app import catalogue
+    from pardec_chat.app.chat.request import ModelChoice
+    from pardec_chat.app.downloads.library import Library
+
+    library = Library()
+    model = library.resolve(arguments.model or catalogue.BUILT_IN)
+    draft: Path | None = None
+    if arguments.draft not in (None, "none"):
+        draft = library.resolve(arguments.draft)
+    return ModelChoice(model, draft, arguments.ctx, arguments.threads)
+
+
+@contextmanager
+def opened(arguments: argparse.Namespace) -> Iterator[tuple[Engine, Loaded, ModelChoice]]:
+    """An engine with the models loaded; closed at the end. Notices go to standard error."""
+    from pardec_chat.app.chat.engine import Engine
+
+    chosen = choice(arguments)
+    engine = Engine(arguments.runtime)
+    try:
+        loaded = engine.load(chosen).result()
+        for notice in loaded.notices:
+            tell(notice)
+        yield engine, loaded, chosen
+    finally:
+        engine.close()
+
+
+def answer(engine: Engine, request: Request, on_event: Callable[[Event], None] | None = None) -> Finished:
+    """Wait for one answer; raises the UserError it failed with. Ctrl-C cancels it and is raised on."""
+    from pardec_chat.app.chat.request import Failed, Finished, Notice
+
+    done = threading.Event()
+    last: list[Event] = []
+
+    def sink(event: Event) -> None:
+        if isinstance(event, Notice):
+            tell(event.text)
+        elif on_event is not None:
+            on_event(event)
+        if isinstance(event, Finished | Failed):
+            last.append(event)
+            done.set()
+
+    ticket = engine.submit(request, sink)
+    try:
+        done.wait()
+    except KeyboardInterrupt:
+        ticket.cancel()
+        done.wait(5.0)
+        raise
+    event = last[0]
+    if isinstance(event, Failed):
+        raise event.error
+    assert isinstance(event, Finished)
+    return event
+
+
+def tell(text: str) -> None:
+    """A line for the user beside the result, on standard error."""
+    from pardec_chat.app.plain_text import visible_line
+
+    print(f"pardec-chat: {visible_line(text)}", file=sys.stderr)
