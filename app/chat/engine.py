@@ -192,7 +192,8 @@ class Engine:
         place = models.take_place(ids)
 
         def should_stop() -> bool:
-            sink(Prefilling(min(len(place.slot.tokens), len(ids)), len(ids)))
+            # The last id is evaluated with the first step.
+            sink(Prefilling(len(place.slot.tokens) - 1, len(ids) - 1))
             return ticket.cancelled or self._closing.is_set()
 
         try:

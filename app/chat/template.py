@@ -20,7 +20,7 @@ _CHARACTERS = 8_000_000
 #: For models without a template of their own, or with one that cannot be read: by whether the vocabulary has the markers.
 _CHATML = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
-    "<|im_start|>assistant\n"
+    "{{ '<|im_start|>assistant\n' }}"
 )
 _PLAIN = "{% for message in messages %}{{ message.role | capitalize }}: {{ message.content }}\n\n{% endfor %}Assistant:"
 

@@ -1,0 +1,469 @@
+"""The engine with scripted models: turns, stops, the queue, loading, what is shown."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from pardec_chat.app.chat.engine import Engine
+from pardec_chat.app.chat.request import (
+    Delta,
+    Event,
+    Failed,
+    Finished,
+    Message,
+    ModelChoice,
+    Notice,
+    Prefilling,
+    Queued,
+    Request,
+)
+from pardec_chat.backends.base import Method
+from pardec_chat.backends.decoding.sampler import SamplingParams
+from pardec_chat.backends.errors import (
+    ContextFull,
+    MethodUnavailable,
+    ModelUnreadable,
+    OutOfMemory,
+    PairImpossible,
+    QueueFull,
+    UserError,
+)
+from pardec_chat.tests.fakes import FakeRuntime, ScriptedTarget
+from pardec_chat.tests.rows import Rows, replies
+
+# Ids: 0 anything else, 1-26 letters, 27 space, 28 opens a reply, 29 end of turn, 30 end of text.
+PIECES = [b"?", *(bytes([c]) for c in range(ord("a"), ord("z") + 1)), b" ", b"", b"", b""]
+TEXTS = ["?", *(chr(c) for c in range(ord("a"), ord("z") + 1)), " ", "<|reply|>", "<|end|>", "</s>"]
+REPLY, END, EOS = 28, 29, 30
+TEMPLATE = "{% for m in messages %}{{ m.content }}{% if m.role == 'assistant' %}<|end|>{% else %}<|reply|>{% endif %}{% endfor %}"
+GREEDY = SamplingParams(temperature=0.0)
+
+
+def ids(text: str) -> list[int]:
+    return [27 if c == " " else ord(c) - 96 for c in text]
+
+
+def model(rows: Rows, **options: object) -> ScriptedTarget:
+    options.setdefault("n_ctx", 256)
+    return ScriptedTarget(rows, PIECES, {END, EOS}, chat_template=TEMPLATE, texts=TEXTS, **options)  # type: ignore[arg-type]
+
+
+def says(*answers: str, **options: object) -> ScriptedTarget:
+    return model(replies(len(PIECES), REPLY, *([*ids(answer), END] for answer in answers)), **options)
+
+
+class Client:
+    """Collects the events of one request."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self._done = threading.Event()
+
+    def __call__(self, event: Event) -> None:
+        self.events.append(event)
+        if isinstance(event, Finished | Failed):
+            self._done.set()
+
+    def finished(self) -> Finished:
+        assert self._done.wait(20)
+        last = self.events[-1]
+        assert isinstance(last, Finished), last
+        return last
+
+    def error(self) -> UserError:
+        assert self._done.wait(20)
+        last = self.events[-1]
+        assert isinstance(last, Failed), last
+        return last.error
+
+    def of(self, kind: type[Event]) -> list[Event]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+Start = Callable[..., Engine]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    engines: list[Engine] = []
+
+    def make(runtime: FakeRuntime, choice: ModelChoice | None = None, **options: int) -> Engine:
+        engine = Engine(lambda: runtime, **options)
+        engines.append(engine)
+        if choice is not None:
+            engine.load(choice).result(20)
+        return engine
+
+    yield make
+    for engine in engines:
+        engine.close()
+
+
+A = ModelChoice(Path("a"))
+
+
+def ask(engine: Engine, text: str, **options: object) -> Finished:
+    client = Client()
+    options.setdefault("sampling", GREEDY)
+    engine.submit(Request(messages=[Message("user", text)], **options), client)  # type: ignore[arg-type]
+    return client.finished()
+
+
+@pytest.mark.parametrize("method", [Method.PLAIN, Method.NGRAM, Method.DRAFT])
+@pytest.mark.parametrize("depth", [1, 2, 3, 8])
+def test_every_method_gives_the_same_answer(start: Start, method: Method, depth: int) -> None:
+    text = "abcabcabc abcabcabc xyz"
+    engine = start(
+        FakeRuntime({"a": says(text), "d": says(text[:12] + "q" + text[13:])}), ModelChoice(Path("a"), Path("d"))
+    )
+    finished = ask(engine, "hi", method=method, depth=depth, ngram_min_match=2)
+    assert finished.text == text
+    assert list(finished.token_ids) == [*ids(text), END]
+    assert finished.finish_reason == "stop"
+    if method is not Method.PLAIN:
+        assert finished.figures.draft_n > 0  # D14
+        assert finished.figures.status.state == "active"
+
+
+def test_D14_status_says_off_idle_or_active_and_why(start: Start) -> None:
+    engine = start(FakeRuntime({"a": says("abcdef")}), A)
+    plain = ask(engine, "hi")
+    assert (plain.figures.status.state, plain.figures.status.reason) == ("off", "plain decoding was chosen")
+    idle = ask(engine, "hi", method=Method.NGRAM)
+    assert (idle.figures.status.state, idle.figures.status.reason) == ("idle", "no repeated text to copy so far")
+    nothing = ask(engine, "hi", method=Method.NGRAM, depth=0)
+    assert nothing.figures.status.state == "off"
+    client = Client()
+    engine.submit(Request(messages=[Message("user", "hi")], method=Method.DRAFT), client)
+    assert isinstance(client.error(), MethodUnavailable)
+
+
+def test_D14_a_memory_that_cannot_be_rewound_decodes_plainly_and_says_so(start: Start) -> None:
+    engine = start(FakeRuntime({"a": says("ababababab", rewind="none")}), A)
+    finished = ask(engine, "hi", method=Method.NGRAM, ngram_min_match=1)
+    assert finished.text == "ababababab"
+    assert finished.figures.status.state == "off"
+    assert "rewound" in finished.figures.status.reason
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 4, 5, 6, 7, 8])
+@pytest.mark.parametrize("stop", ["d", "cde", "hij", "a"])
+def test_S04_a_stop_inside_a_block_cuts_text_ids_logprobs_counts_and_cache_at_one_place(
+    start: Start, depth: int, stop: str
+) -> None:
+    text = "abcdefghij"
+    target = says(text, text)
+    engine = start(FakeRuntime({"a": target, "d": says(text, text)}), ModelChoice(Path("a"), Path("d")))
+    sampling = SamplingParams(temperature=0.0, logprobs=2)
+    finished = ask(engine, "hi", stop=[stop], method=Method.DRAFT, depth=depth, sampling=sampling)
+    kept = text[: text.index(stop)]
+    assert finished.text == kept
+    assert list(finished.token_ids) == ids(kept)
+    assert len(finished.logprobs) == len(kept)
+    assert finished.finish_reason == "stop"
+    assert finished.figures.predicted_n == len(kept) == finished.timings["predicted_n"]
+    assert 0 <= finished.figures.draft_n_accepted <= min(finished.figures.draft_n, len(kept))
+    assert finished.figures.context_used == len(ids("hi")) + 1 + len(kept)
+    (slot,) = target.live
+    assert slot.cells == [*ids("hi"), REPLY, *ids(kept)][:-1]
+
+
+def test_S02_the_stream_equals_the_answer(start: Start) -> None:
+    engine = start(FakeRuntime({"a": says("abc stop it xyz")}), A)
+    client = Client()
+    engine.submit(Request(messages=[Message("user", "hi")], sampling=GREEDY, stop=["stop now", "it x"]), client)
+    finished = client.finished()
+    streamed = "".join(event.text for event in client.events if isinstance(event, Delta)) + finished.tail
+    assert streamed == finished.text == "abc stop "
+
+
+def test_T04_every_end_token_ends_and_no_marker_is_shown(start: Start) -> None:
+    for end in (END, EOS):
+        target = model(replies(len(PIECES), REPLY, [*ids("abc"), end, *ids("more")]))
+        finished = ask(start(FakeRuntime({"a": target}), A), "hi")
+        assert finished.text == "abc"
+        assert list(finished.token_ids) == [*ids("abc"), end]
+
+
+def test_T04_an_end_marker_written_in_pieces_ends_the_answer(start: Start) -> None:
+    pieces = [b"?", b"a", b"<|", b"en", b"d|>", b"", b""]
+    texts = ["?", "a", "<|", "en", "d|>", "<|reply|>", "<|end|>"]
+    rows = replies(7, 5, [1, 2, 3, 4, 1, 1, 6])
+    target = ScriptedTarget(rows, pieces, {6}, chat_template=TEMPLATE, texts=texts)
+    finished = ask(start(FakeRuntime({"a": target}), A), "a")
+    assert finished.text == "a"
+    assert list(finished.token_ids) == [1]
+
+
+def test_the_second_turn_evaluates_only_what_is_new(start: Start) -> None:
+    target = says("first answer", "second one", n_ctx=4096)
+    engine = start(FakeRuntime({"a": target}), A)
+    question = "abcdefghij" * 100
+    first = ask(engine, question)
+    assert (first.figures.cache_n, first.figures.prompt_n) == (0, 1000)
+    target.evaluations.clear()
+    client = Client()
+    talk = [Message("user", question), Message("assistant", first.text), Message("user", "next")]
+    engine.submit(Request(messages=talk, sampling=GREEDY), client)
+    second = client.finished()
+    assert second.text == "second one"
+    # The end token was the last of the first answer, so it is not in the cache yet.
+    assert target.ids("prefill") == [END, *ids("next")]
+    assert (second.figures.cache_n, second.figures.prompt_n) == (1013, 5)
+
+
+def test_K07_the_oldest_turns_are_left_out_with_a_notice(start: Start) -> None:
+    engine = start(FakeRuntime({"a": says("ok", "ok", "ok", n_ctx=128)}), A)
+    client = Client()
+    talk = [Message("user", "a" * 60), Message("assistant", "b" * 30), Message("user", "c" * 40)]
+    engine.submit(Request(messages=talk, sampling=GREEDY), client)
+    assert client.finished().text == "ok"
+    assert client.of(Notice) == [Notice("The oldest 2 messages no longer fit the context and were left out.")]
+    engine.submit(Request(messages=talk, sampling=GREEDY, overflow="refuse"), refused := Client())
+    assert isinstance(refused.error(), ContextFull)
+    assert "133 tokens; the context holds 128" in refused.error().what
+
+
+@pytest.mark.parametrize("length", range(90, 96))
+def test_K07_drafts_never_reach_past_the_contexts_edge(start: Start, length: int) -> None:
+    text = "z" * 200
+    engine = start(
+        FakeRuntime({"a": says(text, n_ctx=128), "d": says(text, n_ctx=128)}), ModelChoice(Path("a"), Path("d"))
+    )
+    finished = ask(engine, "a" * length, method=Method.DRAFT, depth=8)
+    assert finished.finish_reason == "length"
+    assert finished.figures.context_used == 128
+    assert finished.text == "z" * (128 - length - 1)
+
+
+def test_K05_two_conversations_share_nothing_and_warm_equals_cold(start: Start) -> None:
+    def rows(prefix: tuple[int, ...]) -> Sequence[float]:
+        row = [0.0] * len(PIECES)
+        behind = len(prefix) - prefix.index(REPLY)
+        row[prefix[0] if behind < 6 else END] = 30.0  # repeats its own prompt's first letter
+        return row
+
+    engine = start(FakeRuntime({"a": lambda options: model(rows, max_slots=options.slots)}), A, slots=2)
+    clients = [Client() for _ in range(6)]
+    for client, letter in zip(clients, "abcabc", strict=True):
+        engine.submit(Request(messages=[Message("user", letter * 3)], sampling=GREEDY), client)
+    assert [client.finished().text for client in clients] == [c * 5 for c in "abcabc"]
+
+
+def test_H05_fifty_requests_at_once_queue_fairly_and_past_the_bound_are_refused(start: Start) -> None:
+    gate = threading.Event()
+    target = says(*["ok"] * 60)
+    target.on_pass = lambda _kind: (gate.wait(20), None)[1]
+    engine = start(FakeRuntime({"a": target}), A, queue_limit=50)
+    order: queue.SimpleQueue[int] = queue.SimpleQueue()
+    clients = []
+    errors = []
+
+    def submit(number: int) -> None:
+        client = Client()
+
+        def sink(event: Event) -> None:
+            client(event)
+            if isinstance(event, Finished):
+                order.put(number)
+
+        try:
+            engine.submit(Request(messages=[Message("user", "hi")], sampling=GREEDY), sink)
+            clients.append(client)
+        except QueueFull as error:
+            errors.append(error)
+
+    for number in range(52):
+        submit(number)
+    # One may have left the queue for the model already; the rest waits.
+    assert len(clients) in (50, 51)
+    assert len(errors) == 52 - len(clients)
+    assert errors[0].next_step
+    gate.set()
+    texts = [client.finished().text for client in clients]
+    assert texts == ["ok"] * len(clients)
+    assert [order.get() for _ in clients] == list(range(len(clients)))
+    assert any(isinstance(event, Queued) and event.ahead > 1 for event in clients[-1].events)
+    assert engine.n_waiting == 0
+
+
+def test_cancel_takes_effect_within_one_step(start: Start) -> None:
+    target = says("a" * 200)
+    engine = start(FakeRuntime({"a": target}), A)
+    client = Client()
+    tickets: queue.SimpleQueue[object] = queue.SimpleQueue()
+
+    def sink(event: Event) -> None:
+        client(event)
+        if isinstance(event, Delta) and event.figures.predicted_n == 3:
+            tickets.get().cancel()  # type: ignore[attr-defined]
+
+    tickets.put(engine.submit(Request(messages=[Message("user", "hi")], sampling=GREEDY), sink))
+    finished = client.finished()
+    assert (finished.finish_reason, finished.text) == ("cancelled", "aaa")
+    assert ask(engine, "hi", max_tokens=4).text == "aaaa"
+
+
+def test_cancel_takes_effect_within_one_chunk_of_the_prompt(start: Start) -> None:
+    target = says("ok", "ok", n_ctx=4096, chunk=8)
+    engine = start(FakeRuntime({"a": target}), A)
+    client = Client()
+    tickets: queue.SimpleQueue[object] = queue.SimpleQueue()
+
+    def sink(event: Event) -> None:
+        client(event)
+        if isinstance(event, Prefilling) and event.done == 16:
+            tickets.get().cancel()  # type: ignore[attr-defined]
+
+    tickets.put(engine.submit(Request(messages=[Message("user", "a" * 400)], sampling=GREEDY), sink))
+    assert client.finished().finish_reason == "cancelled"
+    assert len(target.ids("prefill")) == 16
+    assert ask(engine, "a" * 400).text == "ok"
+    assert len(target.ids("prefill")) == 400  # the stopped prompt goes on where it was
+
+
+def test_M03_prompt_time_first_token_and_decoding_are_apart_and_timed_in_the_engine(start: Start) -> None:
+    engine = start(FakeRuntime({"a": says("abcdef")}), A)
+    client = Client()
+    slow = threading.Event()
+
+    def sink(event: Event) -> None:
+        client(event)
+        slow.wait(0.01)  # a consumer that takes its time between two steps
+
+    engine.submit(Request(messages=[Message("user", "hello there")], sampling=GREEDY), sink)
+    finished = client.finished()
+    timings = finished.timings
+    assert timings["prompt_n"] == 11
+    assert timings["ttft_ms"] >= timings["prompt_ms"] > 0  # type: ignore[operator]
+    assert timings["total_ms"] >= 6 * 10  # type: ignore[operator]
+    assert timings["predicted_ms"] < 6 * 10  # type: ignore[operator]
+    assert timings["predicted_per_second"] == pytest.approx(7 / timings["predicted_ms"] * 1e3, rel=1e-3)  # type: ignore[operator]
+
+
+def test_K03_a_draft_that_does_not_fit_is_left_out_and_the_chat_goes_on(start: Start) -> None:
+    runtime = FakeRuntime({"a": says("abc"), "d": says("abc")})
+    runtime.failures["d"] = OutOfMemory("d does not fit into memory: 3 GB asked for.", "Take a smaller one.")
+    engine = start(runtime)
+    loaded = engine.load(ModelChoice(Path("a"), Path("d"))).result(20)
+    assert loaded.draft is None
+    assert loaded.notices == (
+        "The draft model does not fit into memory and was left out: d does not fit into memory: 3 GB asked for.",
+    )
+    finished = ask(engine, "hi", method=Method.DRAFT)
+    assert finished.text == "abc"
+    assert finished.figures.status.state == "off"
+    assert "could not be loaded" in finished.figures.status.reason
+
+
+def test_K03_a_failing_target_leaves_an_engine_that_loads_another(start: Start) -> None:
+    runtime = FakeRuntime({"a": says("abc"), "b": says("xyz")})
+    runtime.failures["b"] = OutOfMemory("b does not fit.", "Take a smaller one.")
+    engine = start(runtime, A)
+    with pytest.raises(OutOfMemory):
+        engine.load(ModelChoice(Path("b"))).result(20)
+    client = Client()
+    engine.submit(Request(messages=[Message("user", "hi")]), client)
+    assert client.error().what == "No model is loaded."
+    engine.load(A).result(20)
+    assert ask(engine, "hi").text == "abc"
+
+
+def test_D10_an_impossible_pair_is_refused_before_anything_changes(start: Start) -> None:
+    other = ScriptedTarget(lambda _prefix: [0.0] * 31, PIECES, {END}, texts=[*TEXTS[:5], "f", "e", *TEXTS[7:]])
+    runtime = FakeRuntime({"a": says("abc", "abc"), "d": other})
+    engine = start(runtime, A)
+    with pytest.raises(PairImpossible, match=r"2 of 31 common ids .* Id 5 is 'e' in the one, 'f' in the other"):
+        engine.load(ModelChoice(Path("a"), Path("d"))).result(20)
+    assert [options.path.name for options in runtime.loaded] == ["a"]
+    assert ask(engine, "hi").text == "abc"
+
+
+def test_D11_masked_ids_are_never_drafted(start: Start) -> None:
+    padded = ScriptedTarget(
+        replies(33, REPLY, [*ids("ab"), 32, 32, END]), [*PIECES, b"p", b"q"], {END}, n_ctx=256, texts=[*TEXTS, "p", "q"]
+    )
+    engine = start(FakeRuntime({"a": says("abcd"), "d": padded}))
+    loaded = engine.load(ModelChoice(Path("a"), Path("d"))).result(20)
+    assert "padded differently (31 and 33 ids)" in loaded.notices[0]
+    client = Client()
+    engine.submit(Request(messages=[Message("user", "hi")], sampling=GREEDY, method=Method.DRAFT, depth=3), client)
+    assert client.finished().text == "abcd"
+    proposed = [token for event in client.events if isinstance(event, Delta) for token in event.step.proposed]
+    assert proposed
+    assert max(proposed) < 31
+
+
+def test_the_target_stays_loaded_when_only_the_draft_changes(start: Start) -> None:
+    runtime = FakeRuntime({"a": says("abc"), "d": says("abc"), "e": says("abc")})
+    engine = start(runtime, A)
+    engine.load(ModelChoice(Path("a"), Path("d"))).result(20)
+    engine.load(ModelChoice(Path("a"), Path("e"))).result(20)
+    engine.load(A).result(20)
+    assert [options.path.name for options in runtime.loaded] == ["a", "d", "e"]
+    assert [target.closed for target in runtime.targets] == [False, True, True]
+
+
+def test_H02_a_switch_during_an_answer_closes_the_old_model(start: Start) -> None:
+    runtime = FakeRuntime({"a": says("a" * 200), "b": says("xyz")})
+    engine = start(runtime, A)
+    client = Client()
+    started = threading.Event()
+
+    def sink(event: Event) -> None:
+        client(event)
+        if isinstance(event, Delta):
+            started.set()
+
+    engine.submit(Request(messages=[Message("user", "hi")], sampling=GREEDY), sink)
+    assert started.wait(20)
+    engine.load(ModelChoice(Path("b"))).result(20)
+    assert client.finished().finish_reason == "cancelled"
+    assert runtime.targets[0].closed
+    assert ask(engine, "hi").text == "xyz"
+
+
+def test_U04_close_ends_an_answer_a_load_and_the_thread(start: Start) -> None:
+    target = says("a" * 5000, n_ctx=8192)
+    engine = start(FakeRuntime({"a": target}), A)
+    client = Client()
+    engine.submit(Request(messages=[Message("user", "hi")], sampling=GREEDY), client)
+    future = engine.load(ModelChoice(Path("missing")))
+    engine.close()
+    engine.close()
+    assert not engine._thread.is_alive()
+    assert target.closed
+    assert future.done() or not future.running()
+
+
+def test_a_fault_of_ours_becomes_one_line_and_the_engine_lives_on(start: Start) -> None:
+    target = says("abc", "abc")
+    target.failures.append(ZeroDivisionError("oops"))
+    engine = start(FakeRuntime({"a": target}), A)
+    client = Client()
+    engine.submit(Request(messages=[Message("user", "hi")], sampling=GREEDY), client)
+    assert client.error().what == "A fault of this program: ZeroDivisionError."
+    assert ask(engine, "hi").text == "abc"
+
+
+def test_a_missing_model_is_a_typed_error(start: Start) -> None:
+    with pytest.raises(ModelUnreadable, match="No such file"):
+        start(FakeRuntime({})).load(A).result(20)
+
+
+def test_raw_prompts_skip_the_template(start: Start) -> None:
+    target = says("abc")
+    engine = start(FakeRuntime({"a": target}), A)
+    client = Client()
+    engine.submit(Request(prompt="hello", sampling=GREEDY, max_tokens=1), client)
+    client.finished()
+    assert target.ids("prefill") + target.ids("verify") == ids("hello")
+
+
+def test_answer_ids_are_given_and_what_follows_is_asked_for(start: Start) -> None:
+    engine = start(FakeRuntime({"a": says("abcdef")}), A)
+    assert ask(engine, "hi", answer_ids=ids("abc")).text == "def"
