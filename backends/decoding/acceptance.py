@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 import numpy as np
+
 from pardec_chat.backends.base import Draft, Method, TokenLogprobs, Verdict
 from pardec_chat.backends.decoding.sampler import Sampler
 from pardec_chat.kernels.sampling.reference import Distribution, Logits, largest, log_softmax

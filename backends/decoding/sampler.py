@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+
 from pardec_chat.backends.errors import BadSetting
 from pardec_chat.kernels.sampling import reference
 from pardec_chat.kernels.sampling.reference import Distribution, Logits, Seen

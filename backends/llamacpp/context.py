@@ -9,6 +9,7 @@ from typing import Any
 
 import llama_cpp
 import numpy as np
+
 from pardec_chat.backends.base import MAX_DEPTH
 from pardec_chat.backends.errors import OutOfMemory
 from pardec_chat.backends.llamacpp import library

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import llama_cpp
+
 from pardec_chat.backends.errors import ModelUnreadable, OutOfMemory
 from pardec_chat.backends.llamacpp import library
 

@@ -6,6 +6,7 @@ import ctypes
 from typing import TYPE_CHECKING, Any
 
 import llama_cpp
+
 from pardec_chat.backends.base import Vocabulary
 from pardec_chat.backends.decoding.pairing import TokenTable
 

@@ -17,6 +17,9 @@ Logits = NDArray[np.float32]
 Ids = NDArray[np.int64]
 Weights = NDArray[np.float64]
 
+# Colder than this the divisions overflow; unequal logits are many thousand temperatures apart well before.
+_COLDEST = 1e-30
+
 
 class Chance(Protocol):
     """The only source of randomness below the loop: a generator in use, an enumeration in the tests."""
@@ -136,6 +139,7 @@ def distribution(logits: Logits, temperature: float, top_k: int, top_p: float, m
 
     logits: shape [V], penalised and biased; temperature > 0; top_k 0, top_p 1 and min_p 0 switch each cut off.
     """
+    temperature = max(temperature, _COLDEST)
     peak = float(logits.max())
     if 0 < top_k < len(logits):
         ids = _largest(logits, top_k)

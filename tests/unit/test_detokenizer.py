@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from pardec_chat.app.chat.detokenizer import Detokenizer, decode
 
 _TEXTS = ["a😀b", "👩‍👩‍👧", "한글", "日本語 text", "é", "plain"]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+
 from pardec_chat.app.chat.engine import Engine
 from pardec_chat.app.chat.request import (
     Delta,

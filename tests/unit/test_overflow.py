@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+
 from pardec_chat.app.chat.overflow import fit
 from pardec_chat.app.chat.request import Message
 from pardec_chat.backends.errors import ContextFull

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from pardec_chat.app.plain_text import dump_json, visible, visible_line
 
 _CONTROLS = [*range(0x20), 0x7F, *range(0x80, 0xA0)]

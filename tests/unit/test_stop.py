@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import combinations, pairwise
 
 import pytest
+
 from pardec_chat.app.chat.stop import StopStrings
 
 

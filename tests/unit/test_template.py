@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+
 from pardec_chat.app.chat.request import Message
 from pardec_chat.app.chat.template import Template, TemplateWorker
 from pardec_chat.backends.errors import TemplateFailed

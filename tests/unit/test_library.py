@@ -1,0 +1,358 @@
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from pardec_chat.app.catalogue import Catalogue
+from pardec_chat.app.cli import models as cli
+from pardec_chat.app.downloads import errors, files
+from pardec_chat.app.downloads.library import Entry, Library
+from pardec_chat.app.downloads.pull import lock_path
+from pardec_chat.tests.unit.fake_hub import model_of, some_bytes
+
+CONTENT = some_bytes(1000)
+TARGET = model_of(CONTENT, model_id="big-coder-1.5b-q4")
+DRAFT = model_of(CONTENT, model_id="big-coder-0.5b-q4")
+CATALOGUE = Catalogue((TARGET, DRAFT))
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Library:
+    folder = tmp_path / "models"
+    folder.mkdir()
+    return Library(folder, CATALOGUE)
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    """A GGUF file of the user's own, outside the models folder."""
+    path = tmp_path / "My Model.Q8_0.gguf"
+    path.write_bytes(CONTENT)
+    return path
+
+
+def states(library: Library) -> dict[str, str]:
+    return {entry.id: entry.state for entry in library.entries()}
+
+
+def entry_of(library: Library, model_id: str) -> Entry:
+    (entry,) = (entry for entry in library.entries() if entry.id == model_id)
+    return entry
+
+
+def test_each_state_is_told_apart(library: Library) -> None:
+    assert states(library) == {TARGET.id: "not here", DRAFT.id: "not here"}
+    (library.folder / f"{TARGET.id}.gguf.part").write_bytes(CONTENT[:409])
+    library.file(DRAFT).write_bytes(CONTENT)
+    assert states(library) == {TARGET.id: "partial", DRAFT.id: "on disk"}
+    assert (entry_of(library, TARGET.id).percent, entry_of(library, TARGET.id).have) == (40, 409)
+    library.file(DRAFT).write_bytes(CONTENT[:-1])
+    assert states(library)[DRAFT.id] == "wrong size"
+
+
+def test_a_folder_that_is_not_there_yet_is_empty(tmp_path: Path) -> None:
+    assert set(states(Library(tmp_path / "none", CATALOGUE)).values()) == {"not here"}
+
+
+def test_an_id_resolves_to_its_file_in_any_case(library: Library) -> None:
+    library.file(TARGET).write_bytes(CONTENT)
+    assert library.resolve(TARGET.id.upper()) == library.file(TARGET)
+
+
+def test_a_path_works_wherever_an_id_does(library: Library, mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(mine.parent)
+    assert library.resolve(mine.name) == mine
+    monkeypatch.setenv("HOME", str(mine.parent))
+    assert library.resolve(f"~/{mine.name}") == mine
+
+
+@pytest.mark.parametrize(
+    ("part", "what"),
+    [
+        (b"", "big-coder-1.5b-q4 is not on this disk."),
+        (CONTENT[:409], "big-coder-1.5b-q4 is not on this disk: only 40 % of it."),
+    ],
+)
+def test_a_model_that_is_not_here_names_the_command(library: Library, part: bytes, what: str) -> None:
+    if part:
+        (library.folder / f"{TARGET.id}.gguf.part").write_bytes(part)
+    with pytest.raises(errors.ModelNotHere) as caught:
+        library.resolve(TARGET.id)
+    assert caught.value.what == what
+    assert caught.value.next_step == "Run `pardec-chat models pull big-coder-1.5b-q4`."
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("1.5b", "big-coder-1.5b-q4"),
+        ("big-coder", "big-coder-1.5b-q4 or big-coder-0.5b-q4"),
+        ("models/Big-Coder-0.5b-Q4.gguf", "big-coder-0.5b-q4"),
+        ("bigcoder-0.5b-q4", "big-coder-0.5b-q4"),
+    ],
+)
+def test_an_unknown_name_gets_the_nearest(library: Library, name: str, near: str) -> None:
+    with pytest.raises(errors.ModelUnknown) as caught:
+        library.resolve(name)
+    assert name in caught.value.what
+    assert f"Did you mean {near}" in caught.value.next_step
+
+
+def test_a_name_like_no_other_points_to_the_list(library: Library) -> None:
+    with pytest.raises(errors.ModelUnknown, match="See `pardec-chat models` for the ids"):
+        library.resolve("zzzzzz")
+
+
+def test_a_folder_and_a_file_of_another_kind_are_refused(library: Library, tmp_path: Path) -> None:
+    with pytest.raises(errors.ModelUnknown, match="is a folder"):
+        library.resolve(str(tmp_path))
+    other = tmp_path / "weights.gguf"
+    other.write_bytes(b"PK\3\4")
+    for call in (lambda: library.resolve(str(other)), lambda: library.add(other)):
+        with pytest.raises(errors.NotGguf, match="does not begin with GGUF"):
+            call()
+
+
+def test_an_added_file_is_listed_and_not_copied(library: Library, mine: Path) -> None:
+    entry = library.add(mine)
+    assert entry == Entry("my-model.q8_0", mine, 1000, 1000, "on disk")
+    assert library.resolve("my-model.q8_0") == mine
+    assert {path.name for path in library.folder.iterdir()} == {"added.json"}
+    assert Library(library.folder, CATALOGUE).entries()[-1] == entry
+
+
+def test_adding_again_changes_nothing(library: Library, mine: Path, tmp_path: Path) -> None:
+    first = library.add(mine)
+    (tmp_path / "link.gguf").symlink_to(mine)
+    assert library.add(mine) == first
+    assert library.add(tmp_path / "link.gguf") == first
+    library.file(TARGET).write_bytes(CONTENT)
+    assert library.add(library.file(TARGET)).id == TARGET.id
+    assert len(library.entries()) == 3
+
+
+def test_two_files_of_one_name_get_two_ids(library: Library, mine: Path, tmp_path: Path) -> None:
+    for number in (1, 2):
+        other = tmp_path / str(number) / mine.name
+        other.parent.mkdir()
+        other.write_bytes(CONTENT)
+        library.add(other)
+    catalogued = tmp_path / f"{TARGET.id}.gguf"
+    catalogued.write_bytes(CONTENT)
+    library.add(catalogued)
+    assert list(states(library)) == [TARGET.id, DRAFT.id, "big-coder-1.5b-q4-2", "my-model.q8_0", "my-model.q8_0-2"]
+
+
+def test_a_file_laid_into_the_folder_is_listed(library: Library) -> None:
+    (library.folder / "Laid In.gguf").write_bytes(CONTENT)
+    assert library.resolve("laid-in") == library.folder / "Laid In.gguf"
+
+
+def test_an_added_file_that_moved_is_told_so(library: Library, mine: Path) -> None:
+    library.add(mine)
+    mine.rename(mine.with_name("moved.gguf"))
+    assert states(library)["my-model.q8_0"] == "gone"
+    with pytest.raises(errors.ModelNotHere, match="is gone"):
+        library.resolve("my-model.q8_0")
+
+
+def test_what_does_not_exist_cannot_be_added(library: Library, tmp_path: Path) -> None:
+    with pytest.raises(errors.ModelUnknown, match="does not exist"):
+        library.add(tmp_path / "none.gguf")
+    with pytest.raises(errors.ModelUnknown, match="is a folder"):
+        library.add(tmp_path)
+
+
+def test_remove_deletes_a_model_with_its_leftovers(library: Library) -> None:
+    library.file(TARGET).write_bytes(CONTENT)
+    for leftover in (".gguf.part", ".gguf.part.json"):
+        (library.folder / f"{TARGET.id}{leftover}").write_bytes(b"x")
+    scratch = library.folder / f".{TARGET.id}.gguf.wheels-abc"
+    scratch.mkdir()
+    (scratch / "wheel").write_bytes(b"x")
+    library.file(DRAFT).write_bytes(CONTENT)
+    assert library.remove(TARGET.id).have == 1000
+    assert {path.name for path in library.folder.iterdir()} == {f"{DRAFT.id}.gguf"}
+
+
+def test_remove_forgets_an_added_file_and_leaves_it(library: Library, mine: Path) -> None:
+    library.add(mine)
+    library.remove("my-model.q8_0")
+    assert mine.read_bytes() == CONTENT
+    assert len(library.entries()) == 2
+
+
+def test_remove_refuses_what_is_not_here_or_unknown_or_being_pulled(library: Library) -> None:
+    with pytest.raises(errors.ModelNotHere):
+        library.remove(TARGET.id)
+    with pytest.raises(errors.ModelUnknown):
+        library.remove("zzzzzz")
+    (library.folder / f"{TARGET.id}.gguf.part").write_bytes(b"x")
+    with files.locked(lock_path(library.file(TARGET)), TARGET.id), pytest.raises(errors.AlreadyRunning):
+        library.remove(TARGET.id)
+    assert states(library)[TARGET.id] == "partial"
+
+
+@pytest.mark.parametrize("record", [b"{", b"[]", b'{"files": [{"id": 1}]}'])
+def test_a_broken_list_of_added_files_is_named_and_kept(library: Library, mine: Path, record: bytes) -> None:
+    listed = library.folder / "added.json"
+    listed.write_bytes(record)
+    for call in (library.entries, lambda: library.add(mine)):
+        with pytest.raises(errors.FolderUnusable, match=r"added\.json cannot be read"):
+            call()
+    assert listed.read_bytes() == record
+
+
+def test_a_killed_write_leaves_the_old_list(library: Library, mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library.add(mine)
+    before = (library.folder / "added.json").read_bytes()
+    other = mine.with_name("other.gguf")
+    other.write_bytes(CONTENT)
+
+    def fail(descriptor: int) -> None:
+        raise OSError(5, "input/output error")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(errors.FolderUnusable, match="input/output error"):
+        library.add(other)
+    assert (library.folder / "added.json").read_bytes() == before
+    assert {path.name for path in library.folder.iterdir()} == {"added.json"}
+
+
+def test_a_lock_that_was_waited_for_is_one_that_others_see(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first holder removes the file at its end: who waited on that file must not believe to hold the next one's."""
+    path = tmp_path / "lock"
+    waiting, real = threading.Event(), fcntl.flock
+    seen: list[bool] = []
+
+    def flock(descriptor: int, operation: int) -> None:
+        waiting.set()
+        real(descriptor, operation)
+
+    def second() -> None:
+        with files.locked(path, "x", wait=True):
+            seen.append(path.exists())
+
+    thread = threading.Thread(target=second)
+    with files.locked(path, "x"):
+        monkeypatch.setattr("pardec_chat.app.downloads.files.fcntl.flock", flock)
+        thread.start()
+        assert waiting.wait(30)
+    thread.join(30)
+    assert seen == [True]
+    assert not path.exists()
+
+
+# ---- the command ----
+
+
+def command(*words: str) -> int:
+    parser = argparse.ArgumentParser()
+    cli.add_parser(parser.add_subparsers())
+    arguments = parser.parse_args(["models", *words])
+    code = arguments.func(arguments)
+    assert isinstance(code, int)
+    return code
+
+
+@pytest.fixture
+def product(library: Library, monkeypatch: pytest.MonkeyPatch) -> Library:
+    monkeypatch.setenv("PARDEC_CHAT_MODELS", str(library.folder))
+    paired = Catalogue((model_of(CONTENT, model_id=TARGET.id), DRAFT))
+    monkeypatch.setattr("pardec_chat.app.catalogue.load", lambda: paired)
+    return library
+
+
+def test_the_table_shows_size_state_licence_and_own_files(
+    product: Library, mine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (product.folder / f"{TARGET.id}.gguf.part").write_bytes(CONTENT[:400])
+    product.add(mine)
+    assert command() == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "ID                   SIZE  STATE         LICENCE  PAIRS WITH",
+        "big-coder-1.5b-q4  1.0 kB  partial 40 %  MIT      –",
+        "big-coder-0.5b-q4  1.0 kB  not here      MIT      –",
+        f"my-model.q8_0      1.0 kB  on disk       –        added: {mine}",
+        "",
+        f"in {product.folder}",
+    ]
+
+
+def test_the_list_of_the_real_catalogue_names_the_pair(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PARDEC_CHAT_MODELS", str(tmp_path))
+    assert command("list", "--json") == 0
+    document = json.loads(capsys.readouterr().out)
+    by_id = {model["id"]: model for model in document["models"]}
+    assert document["folder"] == str(tmp_path)
+    assert by_id["qwen2.5-coder-1.5b-instruct-q4_k_m"] == {
+        "id": "qwen2.5-coder-1.5b-instruct-q4_k_m",
+        "name": "Qwen2.5 Coder 1.5B Instruct",
+        "bytes": 1_117_320_768,
+        "have_bytes": 0,
+        "state": "not here",
+        "path": str(tmp_path / "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"),
+        "kind": "chat",
+        "licence": "Apache-2.0",
+        "description": "The smallest real target: writes code and chats; its 0.5B sister guesses for it.",
+        "drafts": ["qwen2.5-coder-0.5b-instruct-q4_k_m"],
+        "pairs_with": ["qwen2.5-coder-0.5b-instruct-q4_k_m"],
+        "catalogued": True,
+    }
+    assert by_id["qwen2.5-coder-0.5b-instruct-q4_k_m"]["pairs_with"] == ["qwen2.5-coder-1.5b-instruct-q4_k_m"]
+
+
+def test_a_hostile_file_name_reaches_no_terminal(
+    product: Library, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hostile = tmp_path / "a\x1b]52;c;eA==\x07\x9b2J.gguf"
+    hostile.write_bytes(CONTENT)
+    assert command("add", str(hostile)) == 0
+    assert command("list") == 0
+    assert command("list", "--json") == 0
+    assert command("remove", str(hostile) + "x") == 1
+    out, err = capsys.readouterr()
+    assert not {"\x1b", "\x07", "\x9b"} & set(out + err)
+
+
+def test_add_and_remove_as_json(product: Library, mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("add", str(mine), "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"id": "my-model.q8_0", "path": str(mine), "bytes": 1000}
+    assert command("remove", "my-model.q8_0", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"id": "my-model.q8_0", "path": str(mine), "freed_bytes": 0}
+    assert command("remove", "my-model.q8_0", "--json") == 1
+    assert json.loads(capsys.readouterr().out)["error"]["kind"] == "ModelUnknown"
+
+
+def test_remove_says_what_became_free(product: Library, capsys: pytest.CaptureFixture[str]) -> None:
+    product.file(TARGET).write_bytes(CONTENT)
+    assert command("remove", TARGET.id) == 0
+    assert capsys.readouterr().out == f"{TARGET.id} removed, 1.0 kB freed\n"
+
+
+def test_a_file_of_ones_own_cannot_be_pulled(product: Library, mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("pull", str(mine)) == 1
+    assert "nothing to pull" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("module", "heavy"),
+    [
+        ("pardec_chat.app.cli.models", {"huggingface_hub", "httpx2", "tomllib", "json", "subprocess", "platformdirs"}),
+        ("pardec_chat.app.downloads.library", {"huggingface_hub", "httpx2", "textual"}),
+    ],
+)
+def test_importing_stays_light(module: str, heavy: set[str]) -> None:
+    code = f"import sys, {module}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert not heavy & set(done.stdout.split())
