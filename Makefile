@@ -4,6 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 BUILT_IN := smollm2-135m-instruct-q4_1
 
+# llama.cpp's AMX kernels crash when GCC before 13 builds them (see backends/llamacpp/library.py); no other kernel needs them.
+WITHOUT_AMX := $(shell cc -mno-amx-tile -mno-amx-int8 -mno-amx-bf16 -E -x c /dev/null >/dev/null 2>&1 && echo -mno-amx-tile -mno-amx-int8 -mno-amx-bf16)
+PIP_INSTALL := CFLAGS="$(CFLAGS) $(WITHOUT_AMX)" CXXFLAGS="$(CXXFLAGS) $(WITHOUT_AMX)" $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
 .PHONY: chat test lint types contracts unit bench clean
 .DELETE_ON_ERROR:
 
@@ -36,12 +40,12 @@ $(VENV)/bin/python:
 
 $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 	@echo "installing pardec-chat; the first time llama.cpp is compiled, which takes some minutes"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@$(PIP_INSTALL) --editable .
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 	@echo "installing pardec-chat and its test tools; the first time llama.cpp is compiled, which takes some minutes"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(PIP_INSTALL) --editable '.[dev]'
 	@touch $@ $(VENV)/.installed
 
 clean:

@@ -284,4 +284,4 @@ class Runtime(ABC):
 
     @abstractmethod
     def describe(self) -> dict[str, str]:
-        """Version, build features and devices, for `doctor`."""
+        """version and features, for `doctor`; hint and mend where something about the build should be mended."""

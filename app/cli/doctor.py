@@ -98,7 +98,10 @@ def _runtime(name: str, problems: list[Problem]) -> dict[str, Any]:
         return {"name": name, "installed": False}
     engine = Engine(name)
     try:
-        return {"name": name, "installed": True, **engine.describe().result()}
+        described = engine.describe().result()
+        if hint := described.get("hint"):
+            problems.append(Problem(hint, described["mend"]))
+        return {"name": name, "installed": True, **described}
     except Exception as error:  # noqa: BLE001  # a broken native build raises anything
         problems.append(
             Problem(

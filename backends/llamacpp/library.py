@@ -45,3 +45,13 @@ def version() -> str:
 def system_info() -> str:
     """Build features as the library names them."""
     return str(llama_cpp.llama_print_system_info().decode("utf-8", "replace"))
+
+
+def has_tile_kernels() -> bool:
+    """Whether the library was built with AMX kernels for a CPU that has AMX; they are kept off then.
+
+    GCC before 13 drops the stores in front of `ldtilecfg` (its intrinsic declares 8 of the 64 bytes as read), so the first
+    product kills the process, and a build does not tell its compiler. The price is llama.cpp's repacked kernels, which
+    come with the same switch; the Makefile therefore builds without AMX.
+    """
+    return "AMX_INT8 = 1" in system_info()

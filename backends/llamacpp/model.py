@@ -24,7 +24,7 @@ class Model:
         params = llama_cpp.llama_model_default_params()
         params.vocab_only = vocabulary_only
         params.n_gpu_layers = -1  # all of them where the library has a device, none otherwise
-        params.use_extra_bufts = not _tiles_are_miscompiled()
+        params.use_extra_bufts = not library.has_tile_kernels()
         # The callback must live as long as the call: the C side keeps no reference.
         callback = llama_cpp.llama_progress_callback(lambda done, _data: progress is None or progress(done))
         params.progress_callback = callback
@@ -75,18 +75,6 @@ class Model:
         handle, self.handle = self.handle, None
         if handle:
             llama_cpp.llama_model_free(handle)
-
-
-def _tiles_are_miscompiled() -> bool:
-    """Whether llama.cpp's AMX kernels must be kept off.
-
-    GCC before 13 drops the stores in front of `ldtilecfg` (its intrinsic declares 8 of the 64 bytes as read), so the first
-    product kills the process. The library does not tell its compiler, so every CPU with AMX gets the stock kernels.
-    """
-    try:
-        return "amx_int8" in Path("/proc/cpuinfo").read_text()
-    except OSError:
-        return False
 
 
 def _check_header(path: Path) -> None:

@@ -31,7 +31,14 @@ class LlamaCppRuntime(Runtime):
 
     def describe(self) -> dict[str, str]:
         """See `Runtime`."""
-        return {"version": library.version(), "features": library.system_info()}
+        described = {"version": library.version(), "features": library.system_info()}
+        if library.has_tile_kernels():
+            described["hint"] = "llama.cpp was built with AMX kernels, which are kept off: some compilers break them."
+            described["mend"] = (
+                'CFLAGS="-mno-amx-tile -mno-amx-int8" CXXFLAGS="-mno-amx-tile -mno-amx-int8" '
+                f"pip install --force-reinstall --no-deps --no-cache-dir llama-cpp-python=={library.version()}"
+            )
+        return described
 
 
 def make() -> Runtime:
