@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pardec_chat.backends.base import MAX_DEPTH, Method, TokenLogprobs
-from pardec_chat.backends.decoding.loop import Step
-from pardec_chat.backends.decoding.sampler import SamplingParams
+from pardec_chat.backends.decoding.params import SamplingParams
 from pardec_chat.backends.errors import BadSetting, UserError
+
+# The loop brings numpy, which the first paint does not wait for.
+if TYPE_CHECKING:
+    from pardec_chat.backends.decoding.loop import Step
 
 #: Tokens to draft when nobody says otherwise: what published pairs do best with, and the longest copies worth checking.
 DEFAULT_DEPTH = {Method.PLAIN: 0, Method.DRAFT: 3, Method.NGRAM: 15}

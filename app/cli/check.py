@@ -89,7 +89,7 @@ def _greedy(
     engine: Engine, prompt: Prompt, method: Method, arguments: argparse.Namespace, given: Sequence[int]
 ) -> Finished:
     from pardec_chat.app.chat.request import Request
-    from pardec_chat.backends.decoding.sampler import SamplingParams
+    from pardec_chat.backends.decoding.params import SamplingParams
 
     return options.answer(
         engine,

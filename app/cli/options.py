@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pardec_chat.app.chat.engine import Engine
     from pardec_chat.app.chat.request import Event, Finished, Loaded, ModelChoice, Request
     from pardec_chat.backends.base import Method
-    from pardec_chat.backends.decoding.sampler import SamplingParams
+    from pardec_chat.backends.decoding.params import SamplingParams
 
 METHODS = ("plain", "draft", "ngram")
 #: Methods that later versions bring: refused with a word about it.
@@ -68,7 +68,7 @@ def add_sampling_options(parser: argparse.ArgumentParser, temperature: float) ->
 
 def sampling(arguments: argparse.Namespace) -> SamplingParams:
     """Raises BadSetting."""
-    from pardec_chat.backends.decoding.sampler import SamplingParams
+    from pardec_chat.backends.decoding.params import SamplingParams
 
     return SamplingParams(
         temperature=arguments.temperature,

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pardec_chat.app.cli import options
+
+if TYPE_CHECKING:
+    from pardec_chat.app.app import ModelEntry
+    from pardec_chat.app.downloads.library import Library
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -17,5 +25,51 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Raises UserError, before the screen is touched."""
-    raise NotImplementedError
+    """Raises UserError for what the options ask wrongly, before the screen is touched."""
+    from pardec_chat.app import app, locations
+    from pardec_chat.app.downloads.library import Library
+    from pardec_chat.backends.errors import UserError
+
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UserError("The app needs a terminal.", 'Without one: pardec-chat ask "…".')
+    library = Library()
+    draft = library.resolve(arguments.draft) if arguments.draft not in (None, "none") else None
+    chosen = app.ChatOptions(
+        model=_first_model(library, arguments.model),
+        draft=draft,
+        method=options.method(arguments.method, has_draft=draft is not None),
+        depth=options.depth(arguments.depth),
+        ngram_min_match=arguments.ngram_min_match,
+        sampling=options.sampling(arguments),
+        system=arguments.system or "",
+        n_ctx=arguments.ctx,
+        threads=arguments.threads,
+        choices=lambda: _entries(library),
+    )
+    return app.run(chosen, locations.log_file(), partial(app.make_engine, arguments.runtime))
+
+
+def _first_model(library: Library, asked: str | None) -> Path | None:
+    """The model asked for, else the built-in one, else any on this disk; None leaves the choice to the app."""
+    from pardec_chat.app import catalogue
+
+    if asked is not None:
+        return library.resolve(asked)
+    here = {entry.id: entry.path for entry in library.entries() if entry.state == "on disk"}
+    return here.get(catalogue.BUILT_IN) or next(iter(here.values()), None)
+
+
+def _entries(library: Library) -> list[ModelEntry]:
+    from pardec_chat.app.app import ModelEntry
+
+    return [
+        ModelEntry(
+            id=entry.id,
+            name=entry.model.name if entry.model is not None else entry.path.stem,
+            path=entry.path,
+            size_bytes=entry.size,
+            kind=entry.model.kind if entry.model is not None else "file",
+        )
+        for entry in library.entries()
+        if entry.state == "on disk"
+    ]
