@@ -34,6 +34,7 @@ from pardec_chat.backends.errors import QueueFull, UserError
 
 logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
+_CLOSED = UserError("The engine was closed.", "Start the app again.")
 
 
 class Ticket:
@@ -60,6 +61,14 @@ class _Waiting:
     submitted: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Command:
+    """Work for the owner thread, and what tells whoever asked that it will not be done."""
+
+    run: Callable[[], None]
+    give_up: Callable[[], object]
+
+
 @dataclass(slots=True)
 class _Live:
     turn: Turn
@@ -80,7 +89,7 @@ class Engine:
         self._make: Callable[[], Runtime] = partial(registry.load, runtime) if isinstance(runtime, str) else runtime
         self._slots = slots
         self._queue_limit = queue_limit
-        self._commands: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._commands: queue.SimpleQueue[_Command] = queue.SimpleQueue()
         self._n_waiting = 0
         self._lock = threading.Lock()
         self._closing = threading.Event()
@@ -109,12 +118,14 @@ class Engine:
 
     def submit(self, request: Request, sink: Sink) -> Ticket:
         """Ask for an answer; `sink` gets its events on the owner thread. Raises QueueFull."""
+        waiting = _Waiting(request, sink, Ticket(), perf_counter())
         with self._lock:
+            if self._closing.is_set():
+                raise _CLOSED
             if self._n_waiting >= self._queue_limit:
                 raise QueueFull(f"{self._n_waiting} requests wait already.", "Try again when one has finished.")
             self._n_waiting += 1
-        waiting = _Waiting(request, sink, Ticket(), perf_counter())
-        self._commands.put(lambda: self._queue(waiting))
+            self._commands.put(_Command(lambda: self._queue(waiting), lambda: sink(Failed(_CLOSED))))
         return waiting.ticket
 
     @property
@@ -124,8 +135,9 @@ class Engine:
 
     def close(self, timeout: float = 10.0) -> None:
         """Cancel everything, free the models and end the thread; harmless when done twice."""
-        self._closing.set()
-        self._commands.put(None)
+        with self._lock:  # whatever was asked for before this is answered, if only by its giving up
+            self._closing.set()
+        self._commands.put(_Command(lambda: None, lambda: None))  # wakes the thread
         self._thread.join(timeout)
 
     def _call(self, work: Callable[[], _T]) -> Future[_T]:
@@ -139,7 +151,10 @@ class Engine:
             except BaseException as error:  # noqa: BLE001  # the caller gets it; the thread lives on
                 future.set_exception(error)
 
-        self._commands.put(command)
+        with self._lock:
+            if self._closing.is_set():
+                raise _CLOSED
+            self._commands.put(_Command(command, future.cancel))
         return future
 
     # ---- on the owner thread ----
@@ -152,12 +167,18 @@ class Engine:
             except queue.Empty:
                 self._advance()
                 continue
-            if command is not None:
-                command()
+            if self._closing.is_set():
+                command.give_up()
+            else:
+                command.run()
         self._cancel_live()
+        for waiting in self._waiting:
+            waiting.sink(Failed(_CLOSED))
         if self._models is not None:
             self._models.close()
         self._worker.close()
+        while not self._commands.empty():
+            self._commands.get().give_up()
 
     def _queue(self, waiting: _Waiting) -> None:
         ahead = len(self._waiting) + len(self._live)

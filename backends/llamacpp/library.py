@@ -9,6 +9,7 @@ from collections import deque
 import llama_cpp
 
 logger = logging.getLogger(__name__)
+logger.addHandler(logging.NullHandler())  # a program without logging set up must not print warnings either
 
 _ERROR = 4
 _LEVELS = {1: logging.DEBUG, 2: logging.INFO, 3: logging.WARNING, _ERROR: logging.ERROR}

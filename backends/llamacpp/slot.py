@@ -26,6 +26,7 @@ class LlamaCppSlot(Slot):
         self.n_ctx = target.capabilities.n_ctx
         self.cells: list[int] = []
         self._tokens: list[int] = []
+        self._closed = False
         # Running state at some number of cells, where the memory cannot be trimmed.
         self._snapshot: tuple[int, bytes] | None = None
 
@@ -58,6 +59,10 @@ class LlamaCppSlot(Slot):
     def fork(self) -> Slot:
         """See `Slot`."""
         twin = self._target.open()
+        if self._target.n_window:
+            # Shared cells would never leave the window's cache, which fills up then: the twin evaluates its own.
+            twin.commit(list(self._tokens))
+            return twin
         self._target.context.copy(self.sequence, twin.sequence)
         twin.cells = list(self.cells)
         twin._tokens = list(self._tokens)
@@ -66,7 +71,9 @@ class LlamaCppSlot(Slot):
 
     def close(self) -> None:
         """See `Slot`."""
-        self._target.release(self)
+        if not self._closed:
+            self._closed = True
+            self._target.release(self)
 
     def commit(self, tokens: list[int]) -> None:
         """Make `tokens` the committed ids; their cells are there already or are evaluated again."""

@@ -36,6 +36,8 @@ class LlamaCppTarget(Target):
         n_ctx = options.n_ctx
         if n_ctx is not None and n_ctx < 16:
             raise BadSetting(f"A context of {n_ctx} tokens holds no conversation.", "Give --ctx 16 or more.")
+        if options.threads is not None and options.threads < 1:
+            raise BadSetting(f"{options.threads} threads cannot decode.", "Give --threads 1 or more.")
         self._model = Model(options.path, progress=options.progress)
         try:
             if not self._model.generates_text:
@@ -50,7 +52,8 @@ class LlamaCppTarget(Target):
                 branches=0 if stateful else options.branches,
                 threads=options.threads,
                 # A draft chain moves the window further in single steps than it can be taken back; a block does not.
-                full_window=options.draft,
+                # The branches of a tree share cells, and shared ones never leave a cache of the window alone.
+                full_window=options.draft or options.branches > 0,
             )
         except BaseException:
             self._model.close()
@@ -62,7 +65,7 @@ class LlamaCppTarget(Target):
             max_slots=options.slots,
             n_ctx=n_ctx,
         )
-        if options.draft:
+        if options.draft or options.branches > 0:
             self.n_window = 0
         self.chat_template = self._model.chat_template
         self.name = self._model.name
@@ -77,33 +80,40 @@ class LlamaCppTarget(Target):
 
     def release(self, slot: LlamaCppSlot) -> None:
         """Take a slot's cells away and its sequence back."""
-        if self.context.handle and slot.sequence not in self._free:
+        if self.context.handle:
             self.context.remove(slot.sequence, 0)
             slot.cells.clear()
             self._free.append(slot.sequence)
 
     def verify(self, items: Sequence[tuple[Slot, Draft, Sampler]]) -> list[Verdict]:
         """See `Target`."""
-        batch = self.context.batch
-        batch.clear()
-        free_branches = list(self._branches)
-        placed = []
         for slot, draft, _sampler in items:
-            assert isinstance(slot, LlamaCppSlot)
             if len(slot.tokens) + len(draft) > slot.n_ctx:
                 raise ContextFull(
                     f"{len(draft)} drafted tokens do not fit behind {len(slot.tokens):,} of {slot.n_ctx:,}.",
                     "Start a new conversation or ask for a longer context (--ctx).",
                 )
-            if len(draft):
-                slot.save()
-            placed.append(self._place(slot, draft, free_branches))
-        self.context.decode()
-        verdicts = []
-        for (slot, draft, sampler), (rows, branches) in zip(items, placed, strict=True):
-            verdict = acceptance.judge(draft, partial(self._row_after, rows), sampler)
-            verdicts.append(verdict)
-            self._commit(cast(LlamaCppSlot, slot), draft, verdict, branches)
+        self.context.batch.clear()
+        free_branches = list(self._branches)
+        placed = []
+        try:
+            for slot, draft, _sampler in items:
+                assert isinstance(slot, LlamaCppSlot)
+                if len(draft):
+                    slot.save()
+                placed.append(self._place(slot, draft, free_branches))
+            self.context.decode()
+        except BaseException:
+            for sequence in self._branches:
+                self.context.remove(sequence, 0)
+            raise
+        verdicts = [
+            acceptance.judge(draft, partial(self._row_after, rows), sampler)
+            for (_slot, draft, sampler), (rows, _through) in zip(items, placed, strict=True)
+        ]
+        # Committing may evaluate ids again, which overwrites the rows: all of them are judged before.
+        for (slot, draft, _sampler), verdict, (_rows, through) in zip(items, verdicts, placed, strict=True):
+            self._commit(cast(LlamaCppSlot, slot), draft, verdict, through)
         return verdicts
 
     def _row_after(self, rows: Sequence[int], node: int) -> Logits:

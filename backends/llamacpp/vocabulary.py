@@ -34,7 +34,7 @@ class LlamaCppVocabulary(Vocabulary):
 
     def encode(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
         """See `Vocabulary`."""
-        raw = text.encode("utf-8", "surrogatepass")
+        raw = text.encode("utf-8", "replace")
         room = len(raw) + 8
         buffer = (llama_cpp.llama_token * room)()
         n = llama_cpp.llama_tokenize(self._handle, raw, len(raw), buffer, room, add_special, parse_special)

@@ -23,7 +23,7 @@ from pardec_chat.app.chat.request import (
     Request,
 )
 from pardec_chat.backends.base import Method
-from pardec_chat.backends.decoding.sampler import SamplingParams
+from pardec_chat.backends.decoding.params import SamplingParams
 from pardec_chat.backends.errors import (
     ContextFull,
     MethodUnavailable,
@@ -428,17 +428,26 @@ def test_H02_a_switch_during_an_answer_closes_the_old_model(start: Start) -> Non
     assert ask(engine, "hi").text == "xyz"
 
 
-def test_U04_close_ends_an_answer_a_load_and_the_thread(start: Start) -> None:
+def test_U04_close_ends_a_running_and_a_waiting_answer_and_the_thread(start: Start) -> None:
     target = says("a" * 5000, n_ctx=8192)
     engine = start(FakeRuntime({"a": target}), A)
     client = Client()
+    started = threading.Event()
+    target.on_pass = lambda _kind: started.set()
     engine.submit(Request(messages=[Message("user", "hi")], sampling=GREEDY), client)
-    future = engine.load(ModelChoice(Path("missing")))
+    assert started.wait(20)
+    waiting = Client()
+    engine.submit(Request(messages=[Message("user", "hi")], sampling=GREEDY), waiting)
     engine.close()
     engine.close()
     assert not engine._thread.is_alive()
     assert target.closed
-    assert future.done() or not future.running()
+    assert client.finished().finish_reason == "cancelled"
+    assert waiting.error().what == "The engine was closed."
+    with pytest.raises(UserError, match="closed"):
+        engine.submit(Request(messages=[Message("user", "hi")]), Client())
+    with pytest.raises(UserError, match="closed"):
+        engine.load(A)
 
 
 def test_a_fault_of_ours_becomes_one_line_and_the_engine_lives_on(start: Start) -> None:
