@@ -6,7 +6,9 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
-from pardec_chat.backends.decoding.sampler import Sampler, SamplingParams
+
+from pardec_chat.backends.decoding.params import SamplingParams
+from pardec_chat.backends.decoding.sampler import Sampler
 from pardec_chat.kernels.sampling.reference import Distribution
 
 T = TypeVar("T", bound=Hashable)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+
 from pardec_chat.backends.base import (
     Capabilities,
     Draft,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ class Model:
         callback = llama_cpp.llama_progress_callback(lambda done, _data: progress is None or progress(done))
         params.progress_callback = callback
         library.last_error()
-        self.handle: Any = llama_cpp.llama_model_load_from_file(str(path).encode(), params)
+        self.handle: Any = llama_cpp.llama_model_load_from_file(os.fsencode(path), params)
         if not self.handle:
             raise _load_error(path)
 

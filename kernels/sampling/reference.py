@@ -176,7 +176,7 @@ def log_softmax(logits: Logits, ids: Ids) -> Weights:
 
 def largest(logits: Logits, k: int) -> Ids:
     """The ids of the `k` largest logits, largest first, ties by id; shape [min(k, V)]."""
-    return _largest(logits, min(k, len(logits)))
+    return _largest(logits, min(k, len(logits))) if k else np.zeros(0, np.int64)
 
 
 def _largest(logits: Logits, k: int) -> Ids:

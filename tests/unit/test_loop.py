@@ -7,7 +7,7 @@ import pytest
 
 from pardec_chat.backends.base import Method
 from pardec_chat.backends.decoding.loop import step
-from pardec_chat.backends.decoding.sampler import SamplingParams
+from pardec_chat.backends.decoding.params import SamplingParams
 from pardec_chat.backends.drafters.draft_model import DraftModel
 from pardec_chat.backends.drafters.ngram import Ngram
 from pardec_chat.tests.decode import GREEDY, Answer, Fixed, begin, finish, generate, greedy

@@ -10,7 +10,8 @@ import pytest
 
 from pardec_chat.backends.base import Draft, Drafter, Method, Slot, Verdict
 from pardec_chat.backends.decoding.loop import Generation, step
-from pardec_chat.backends.decoding.sampler import Sampler, SamplingParams
+from pardec_chat.backends.decoding.params import SamplingParams
+from pardec_chat.backends.decoding.sampler import Sampler
 from pardec_chat.backends.drafters.draft_model import DraftModel
 from pardec_chat.backends.drafters.ngram import Ngram
 from pardec_chat.kernels.sampling.reference import Distribution

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from pardec_chat.tests import tiny_models
+from pardec_chat.tests.tiny_models import VOCABULARY, TinyVocabulary
+
+
+class Tiny(Protocol):
+    """Path of a tiny model file, written when it is first asked for."""
+
+    def __call__(self, arch: str, seed: int = 0, vocabulary: TinyVocabulary = VOCABULARY) -> Path: ...
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Tiny models by architecture, seed and vocabulary, each written once a session."""
+    folder = tmp_path_factory.mktemp("tiny")
+    known: dict[tuple[str, int, TinyVocabulary], Path] = {}
+
+    def path(arch: str, seed: int = 0, vocabulary: TinyVocabulary = VOCABULARY) -> Path:
+        key = (arch, seed, vocabulary)
+        if key not in known:
+            known[key] = tiny_models.write(folder / f"{arch}-{len(known)}.gguf", arch, seed, vocabulary)
+        return known[key]
+
+    return path
