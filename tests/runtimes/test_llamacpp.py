@@ -259,19 +259,15 @@ def resident() -> int:
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("arch", ["llama", "mamba"])
 def test_H02_closing_gives_the_memory_back(runtime: Runtime, tiny: Tiny, arch: str) -> None:
-    # Weights and cache have more than 5 MB each, so that one which stays behind is seen.
+    # Weights and cache have more than 5 MB each; the allocator keeps some of it for a while, but not more each time.
     options = LoadOptions(tiny(arch, 0, VOCABULARY.padded(20_000)), n_ctx=32_768, slots=2, threads=1)
-
-    def once() -> None:
+    after = []
+    for _ in range(12):
         target = runtime.load(options)
         generate(target, PROMPT, params=ON, max_tokens=5)
         target.close()
-
-    once()
-    before = resident()
-    for _ in range(5):
-        once()
-    assert resident() - before < 8_000_000
+        after.append(resident())
+    assert min(after[-4:]) - min(after[:4]) < 20_000_000
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the address space")

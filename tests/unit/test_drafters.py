@@ -153,18 +153,19 @@ def test_D11_banned_ids_are_never_drafted() -> None:
         assert banned & set(answer.ids), "the target may still say them"
 
 
+@pytest.mark.parametrize("prompt", [[3, SIZE, 4], [3, 4]], ids=["in the prompt", "in the answer"])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_D11_ids_that_the_draft_model_lacks_do_not_stop_it(temperature: float) -> None:
-    # The target's file has two ids more, and they come up in prompt and answer.
+def test_D11_ids_that_the_draft_model_lacks_do_not_stop_it(temperature: float, prompt: list[int]) -> None:
+    # The target's file has two ids more.
     rows = noise(SIZE + 2, 4, order=2)
     target, draft = scripted(rows, size=SIZE + 2), scripted(noise(SIZE, 5))
     drafter = DraftModel(draft)
     params = SamplingParams(temperature=temperature, seed=2)
-    answer = generate(target, [3, SIZE, 4], params=params, drafter=drafter, max_tokens=60)
+    answer = generate(target, prompt, params=params, drafter=drafter, max_tokens=60)
     assert {SIZE, SIZE + 1} & set(answer.ids)
     assert answer.generation.stats.draft_n > 60
     if temperature == 0.0:
-        assert answer.ids == greedy(rows, [3, SIZE, 4], 60)
+        assert answer.ids == greedy(rows, prompt, 60)
 
 
 def test_closing_gives_the_draft_models_place_back() -> None:
@@ -297,6 +298,9 @@ def test_D17_misses_back_off_and_one_hit_brings_it_back() -> None:
     drafter._drafted = True
     drafter.accept(hit)
     assert drafter._required == 1
+    drafter._required = 8
+    drafter.begin(slot_with([0, 0]), Sampler(GREEDY, [0, 0]), never)
+    assert drafter._required == 1, "another answer starts afresh"
 
 
 def de_bruijn(size: int, order: int) -> list[int]:
