@@ -1,0 +1,185 @@
+"""The terminal app: owns the screens and the themes, starts the engine after the first paint and ends it in time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from time import monotonic
+from typing import Any, ClassVar
+
+from textual.app import App, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.theme import Theme
+
+from pardec_chat.app.screens.chat import ChatScreen
+from pardec_chat.app.screens.session import ChatOptions, EngineLike, ModelEntry
+from pardec_chat.app.terminal import guarded_terminal
+
+__all__ = ["ChatOptions", "ModelEntry", "PardecChat", "run"]
+
+logger = logging.getLogger(__name__)
+
+#: What the engine may take to end, when everything else is over already.
+_CLOSE_SECONDS = 1.2
+
+_DARK = Theme(
+    name="pardec-dark",
+    dark=True,
+    primary="#7cc4a8",
+    accent="#7cc4a8",
+    secondary="#7cc4a8",
+    foreground="#d6d9dc",
+    background="#14171a",
+    surface="#1b1f23",
+    panel="#1b1f23",
+    success="#7cc4a8",
+    warning="#d9b36c",
+    error="#e08a7d",
+    variables={"rule": "#2b3137", "quiet": "#8a939b", "track": "#343b42"},
+)
+_LIGHT = Theme(
+    name="pardec-light",
+    dark=False,
+    primary="#0f766e",
+    accent="#0f766e",
+    secondary="#0f766e",
+    foreground="#24292e",
+    background="#fbfaf7",
+    surface="#f1efe9",
+    panel="#f1efe9",
+    success="#0f766e",
+    warning="#8a5a00",
+    error="#b3261e",
+    variables={"rule": "#dcd8ce", "quiet": "#667079", "track": "#d5d1c6"},
+)
+
+
+def make_engine(runtime: str = "llamacpp") -> EngineLike:
+    """The engine of this machine; brings numpy, so it is not imported before it is needed."""
+    from pardec_chat.app.chat.engine import Engine
+
+    return Engine(runtime)
+
+
+class PardecChat(App[None]):
+    """options: what to start with. make_engine: called once, on a thread, behind the first paint."""
+
+    TITLE = "pardec-chat"
+    # Textual reads the style sheet of a screen when it is pushed; the first one is not.
+    CSS_PATH = ["screens/common.tcss", "screens/chat.tcss"]  # noqa: RUF012  # the name and the kind are Textual's
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+p", "command_palette", "menu", tooltip="All commands, and themes", priority=True, id="menu"),
+        Binding("ctrl+q", "quit", "quit", tooltip="Leave; an answer on its way is ended", priority=True, id="quit"),
+    ]
+
+    def __init__(
+        self,
+        options: ChatOptions,
+        make_engine: Callable[[], EngineLike] = make_engine,
+    ) -> None:
+        super().__init__()
+        self.chat = ChatScreen(options, make_engine)
+        #: Whether a fault of ours ended the app; the log has the traceback.
+        self.failed = False
+        for theme in (_DARK, _LIGHT):
+            self.register_theme(theme)
+        self.theme = options.theme if options.theme in self.available_themes else _DARK.name
+
+    def get_default_screen(self) -> Screen[None]:
+        """The chat is all there is at first."""
+        return self.chat
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Our colour names, for themes that are not ours."""
+        return {"rule": "#80808040", "quiet": "#808080", "track": "#80808060"}
+
+    def on_mount(self) -> None:
+        """Leave in good order when the terminal or the system says so."""
+        if not self.is_headless:
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                with suppress(NotImplementedError, RuntimeError, ValueError):
+                    asyncio.get_running_loop().add_signal_handler(number, self._leave)
+
+    def get_key_display(self, binding: Binding) -> str:
+        """^R rather than ^r: as it is printed on the key."""
+        return (
+            super().get_key_display(binding).upper()
+            if binding.key.startswith("ctrl+")
+            else binding.key_display or binding.key
+        )
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        """What the palette offers: the keys of the chat by name, and what has no key."""
+        if isinstance(screen, ChatScreen):
+            for binding in screen.BINDINGS:
+                if isinstance(binding, Binding) and not binding.action.startswith("app."):
+                    yield SystemCommand(
+                        binding.tooltip.split(";")[0],
+                        f"Key {self.get_key_display(binding)}",
+                        lambda action=binding.action: screen.call_later(screen.run_action, action),
+                    )
+        for command in super().get_system_commands(screen):
+            if command.title in {"Theme", "Screenshot", "Quit"}:
+                yield command
+
+    async def action_quit(self) -> None:
+        """Leave at once; what runs is told to stop while the terminal is given back."""
+        self._leave()
+
+    def _leave(self) -> None:
+        self.chat.session.close(0)
+        self.exit()
+
+    def close_engine(self, seconds: float = _CLOSE_SECONDS) -> bool:
+        """Wait for the engine's end; says whether it came in time."""
+        start = monotonic()
+        self.chat.session.close(seconds)
+        return monotonic() - start < seconds
+
+    def _fatal_error(self) -> None:
+        # Textual would print the traceback on the user's terminal.
+        logger.exception("the app ended")
+        self.failed = True
+        self._close_messages_no_wait()
+
+
+@contextmanager
+def _logging() -> Iterator[None]:
+    # Bound to the standard error of now, which leads to the log: Textual puts its own in place while it runs.
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.getLogger().addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(handler)
+
+
+def run(options: ChatOptions, log_path: Path, make_engine: Callable[[], EngineLike] = make_engine) -> int:
+    """Run the app on this terminal until it is left; the exit code.
+
+    An engine that does not end in time (a long forward pass cannot be interrupted) ends with the process, at once.
+    """
+    in_time = False
+    with guarded_terminal(log_path), _logging():
+        app = PardecChat(options, make_engine)
+        try:
+            app.run()
+        finally:
+            in_time = app.close_engine()
+    code = app.return_code or 0
+    if app.failed:
+        sys.stderr.write(f"pardec-chat ended by a fault of its own. {log_path} says where.\n")
+    if not in_time:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # Interpreter shutdown would free what the native thread still works on.
+        os._exit(code)
+    return code

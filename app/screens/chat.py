@@ -1,0 +1,323 @@
+"""The chat: one conversation, its prompt, and the figures of the answers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.screen import Screen
+from textual.widgets import Footer, Static
+
+from pardec_chat.app.messages import (
+    EngineMissing,
+    EngineReady,
+    LoadFailed,
+    LoadProgress,
+    ModelLoaded,
+    PromptSubmitted,
+    TurnEvents,
+)
+from pardec_chat.app.plain_text import visible_line
+from pardec_chat.app.screens.answer import Answer
+from pardec_chat.app.screens.choosing import choose_method, choose_models
+from pardec_chat.app.screens.help import HelpScreen
+from pardec_chat.app.screens.session import ChatOptions, EngineLike, Session
+from pardec_chat.app.screens.turn import Turn
+from pardec_chat.app.widgets.body import Body
+from pardec_chat.app.widgets.conversation import Conversation
+from pardec_chat.app.widgets.header import Header
+from pardec_chat.app.widgets.message import UserMessage
+from pardec_chat.app.widgets.metrics import MetricsPanel
+from pardec_chat.app.widgets.metrics_line import MetricsLine
+from pardec_chat.app.widgets.note import Note
+from pardec_chat.app.widgets.pacer import Pacer
+from pardec_chat.app.widgets.prompt import Prompt
+from pardec_chat.app.widgets.reply import Reply
+from pardec_chat.app.widgets.welcome import Welcome
+from pardec_chat.backends.errors import UserError
+
+logger = logging.getLogger(__name__)
+
+Figures = Literal["panel", "line", "none"]
+_CYCLE: tuple[Figures, ...] = ("panel", "line", "none")
+#: From this width on the panel stands beside the conversation unless the user wants it otherwise.
+_WIDE = 100
+_NO_MODEL = "No model is loaded: F3 chooses one."
+
+
+class ChatScreen(Screen[None]):
+    """Moves what the session and its answer say into the widgets; the widgets hold no state of their own."""
+
+    AUTO_FOCUS = "Prompt"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (_WIDE, "-wide")]  # noqa: RUF012  # the name and the kind are Textual's
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "stop", "stop", key_display="esc", tooltip="End the answer; what came stays", id="stop"),
+        Binding("ctrl+r", "again", "again", tooltip="Another answer to the last message", id="again"),
+        Binding("ctrl+n", "new", "new", tooltip="A new conversation", id="new"),
+        Binding("f2", "choose_method", "method", key_display="F2", tooltip="What guesses ahead", id="method"),
+        Binding("f3", "choose_models", "model", key_display="F3", tooltip="Model and draft model", id="model"),
+        Binding("f5", "figures", "panel", key_display="F5", tooltip="Figures: panel, one line, none", id="panel"),
+        Binding("f1", "help", "keys", key_display="F1", tooltip="All keys, what the figures mean", id="help"),
+    ]
+
+    def __init__(self, options: ChatOptions, make_engine: Callable[[], EngineLike]) -> None:
+        super().__init__()
+        self.session = Session(options, make_engine, self)
+        self._turn: Turn | None = None
+        # Tokens of the context that are taken while no answer says so.
+        self._used = 0
+        self._figures: Figures | None = None
+        self._pace = Pacer(self, self._draw)
+
+    # ---- what is seen ----
+
+    def compose(self) -> ComposeResult:
+        """Title line, conversation beside the panel, the folded figures, prompt, keys."""
+        yield Header()
+        yield Body()
+        yield MetricsLine()
+        with Horizontal(id="entry"):
+            yield Static("›", id="glyph")
+            yield Prompt()
+        yield Footer(compact=True, show_command_palette=False)
+
+    @property
+    def conversation(self) -> Conversation:
+        """The messages."""
+        return self.query_one(Conversation)
+
+    @property
+    def prompt(self) -> Prompt:
+        """Where the user writes."""
+        return self.query_one(Prompt)
+
+    async def on_mount(self) -> None:
+        """Everything slow begins behind the first paint."""
+        await self.conversation.add(Welcome())
+        self._place_figures()
+        self._show_state()
+        self.call_after_refresh(self.session.start)
+
+    def on_resize(self) -> None:
+        """Figures go where there is room."""
+        self._place_figures()
+
+    def _place_figures(self) -> None:
+        shown = self.figures
+        for name in _CYCLE:
+            self.set_class(name == shown, f"-figures-{name}")
+
+    @property
+    def figures(self) -> Figures:
+        """Where the figures are: as the user wants, else as the width allows."""
+        return self._figures or ("panel" if self.app.size.width >= _WIDE else "line")
+
+    @property
+    def state(self) -> str:
+        """What is going on, in words."""
+        session = self.session
+        if session.loading is not None:
+            return session.load_state
+        if self._turn is not None and not self._turn.answer.over:
+            return self._turn.answer.state
+        if session.engine is None:
+            return "no engine" if session.broken else "starting"
+        return "no model" if session.loaded is None else "ready"
+
+    def _show_state(self) -> None:
+        """Title line, prompt and figures as things are now."""
+        session = self.session
+        self.query_one(Header).names = session.names
+        usable = session.loaded is not None or session.loading is not None or session.engine is None
+        self.prompt.disabled = not usable
+        self.prompt.placeholder = "" if usable else _NO_MODEL
+        self._show_progress()
+
+    def _show_progress(self) -> None:
+        session = self.session
+        self.query_one(Header).state = self.state
+        for welcome in self.query(Welcome):
+            welcome.show(*session.names, self.state)
+        answer = self._turn.answer if self._turn is not None else Answer(used=self._used)
+        n_ctx = session.loaded.n_ctx if session.loaded is not None else 0
+        readout = answer.readout(session.method.value, session.depth, n_ctx)
+        self.query_one(MetricsPanel).readout = readout
+        self.query_one(MetricsLine).readout = readout
+
+    # ---- the engine and its models ----
+
+    @on(EngineReady)
+    def load_first(self) -> None:
+        """The engine is there: load what the app was started with."""
+        options = self.session.options
+        if options.model is not None:
+            self._load(options.model, options.draft)
+        self._show_state()
+
+    @on(EngineMissing)
+    async def tell_missing(self, message: EngineMissing) -> None:
+        """Without an engine there is nothing to do but say so."""
+        logger.error("no engine", exc_info=message.error)
+        self.session.broken = True
+        await self._note(Note.of(message.error, "The program cannot start its engine."))
+        self._show_state()
+
+    def _load(self, model: Path, draft: Path | None) -> None:
+        self.session.load(model, draft)
+        self._show_state()
+
+    @on(LoadProgress)
+    def show_progress(self, message: LoadProgress) -> None:
+        """A part of the file was read."""
+        if message.load == self.session.load_number and self.session.loading is not None:
+            self.session.take_progress(message.done)
+            self._pace()
+
+    @on(ModelLoaded)
+    async def take_model(self, message: ModelLoaded) -> None:
+        """A model is ready to answer."""
+        if message.load != self.session.load_number:
+            return
+        change = self.session.take_loaded(message.loaded)
+        self._turn, self._used = None, 0
+        for notice in filter(None, (*message.loaded.notices, change)):
+            await self._note(Note(notice))
+        self._show_state()
+        self.prompt.focus()
+
+    @on(LoadFailed)
+    async def tell_failed_load(self, message: LoadFailed) -> None:
+        """Say why and what next; what was loaded before comes back."""
+        if message.load != self.session.load_number:
+            return
+        name = self.session.names[0]
+        if not isinstance(message.error, UserError):
+            logger.error("a load failed", exc_info=message.error)
+        back = self.session.take_failed_load(message.error)
+        await self._note(Note.of(message.error, f"{name} was not loaded."))
+        if back:
+            await self._note(Note(f"Back to {self.session.names[0]}."))
+        self._show_state()
+
+    async def _note(self, note: Note) -> None:
+        await self.conversation.add(note)
+
+    # ---- a turn ----
+
+    @on(PromptSubmitted)
+    async def ask(self, message: PromptSubmitted) -> None:
+        """Mount the message and an empty reply, hand the conversation to the engine."""
+        session = self.session
+        if session.busy or session.loaded is None or session.loading is not None:
+            why = "An answer is being written: esc stops it." if session.busy else f"Not yet: {self.state}."
+            self.notify(why, markup=False)
+            self.prompt.give_back(message.text)
+            return
+        await self.query(Welcome).remove()
+        await self.conversation.add(UserMessage(message.text))
+        await self._begin(lambda: session.ask(message.text))
+
+    async def _begin(self, submit: Callable[[], None]) -> None:
+        reply = Reply(self.session.names[0])
+        await self.conversation.add(reply)
+        self.conversation.anchor()
+        self._turn = Turn(reply, self._used)
+        try:
+            submit()
+        except UserError as error:
+            self._turn.fail(error)
+        await self._turn.draw()
+        self._show_state()
+
+    @on(TurnEvents)
+    async def take_events(self, message: TurnEvents) -> None:
+        """Events of an answer; drawn soon, at the end of it at once."""
+        events = message.mailbox.take()
+        turn = self._turn
+        if message.mailbox.turn != self.session.turn or turn is None:
+            return
+        turn.take(events)
+        if not turn.answer.over:
+            self._pace()
+            return
+        self._pace.drop()
+        self._used = turn.answer.context_used
+        self.session.finish(turn.answer.text, failed=turn.answer.error is not None)
+        await turn.draw()
+        self._show_state()
+
+    async def _draw(self) -> None:
+        self._show_progress()
+        turn = self._turn
+        if turn is not None and not turn.answer.over:
+            await turn.draw()
+
+    # ---- what keys do ----
+
+    def action_stop(self) -> None:
+        """End the answer; what came of it stays."""
+        if self.session.busy and self._turn is not None:
+            self.session.stop()
+            self._turn.answer.stop()
+            self._pace()
+
+    async def action_again(self) -> None:
+        """Another answer to the last message, in the place of the last one."""
+        if not self.session.exchanges or self.session.loaded is None or self.session.loading is not None:
+            self.notify("There is nothing to answer again yet.", markup=False)
+            return
+        replies = self.query(Reply)
+        if replies:
+            await self.conversation.remove_from(replies.last())
+        await self._begin(self.session.again)
+
+    async def action_new(self) -> None:
+        """A new conversation."""
+        self.session.clear()
+        self._turn, self._used = None, 0
+        await self.conversation.clear()
+        await self.conversation.add(Welcome())
+        self._show_state()
+        self.prompt.focus()
+
+    def action_figures(self) -> None:
+        """The next place for the figures."""
+        self._figures = _CYCLE[(_CYCLE.index(self.figures) + 1) % len(_CYCLE)]
+        self._place_figures()
+
+    def action_read(self, where: str) -> None:
+        """Read on or back while the prompt keeps the keys."""
+        self.conversation.read(where)
+
+    def action_help(self) -> None:
+        """All keys, what the figures mean, and the promise."""
+        self.app.push_screen(HelpScreen([*self.BINDINGS, *self.app.BINDINGS]))
+
+    @work(group="choose", exclusive=True)
+    async def action_choose_method(self) -> None:
+        """What guesses, from the next answer on."""
+        method = await choose_method(self.app, self.session)
+        if method is not None and method != self.session.method:
+            self.session.method = method
+            if not self.session.busy:
+                self._turn = None
+            self._show_state()
+
+    @work(group="choose", exclusive=True)
+    async def action_choose_models(self) -> None:
+        """Which models, from the next answer on."""
+        if self.session.engine is None:
+            return
+        try:
+            choice = await choose_models(self.app, self.session)
+        except UserError as error:
+            self.notify(visible_line(str(error)), severity="error", markup=False)
+            return
+        if choice is not None:
+            self._load(*choice)

@@ -1,0 +1,61 @@
+"""Drawing less often than things happen."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from textual.message_pump import MessagePump
+    from textual.timer import Timer
+
+#: Ten pictures a second look steady.
+SECONDS = 0.1
+#: Drawing gets a quarter of the UI thread at most: keys must be read, and the processor is the model's.
+_PAUSES = 3
+
+
+class Pacer:
+    """Calls `draw` soon when it has been quiet, else when it is time again.
+
+    From one call to the next pass SECONDS, and three times what the drawing took: long answers are drawn less often
+    instead of making the machine slow.
+    """
+
+    def __init__(self, pump: MessagePump, draw: Callable[[], Awaitable[None]]) -> None:
+        self._pump = pump
+        self._draw = draw
+        self._timer: Timer | None = None
+        self._drawing = False
+        self._again = False
+
+    def __call__(self) -> None:
+        """There is something to draw."""
+        if self._drawing or self._timer is not None:
+            self._again = True
+        else:
+            self._drawing = True
+            self._pump.call_next(self._run)
+
+    def drop(self) -> None:
+        """Forget what waits."""
+        self._again = False
+
+    async def _run(self) -> None:
+        start = perf_counter()
+        self._again = False
+        await self._draw()
+
+        def drawn() -> None:
+            self._drawing = False
+            pause = max(SECONDS, _PAUSES * (perf_counter() - start))
+            self._timer = self._pump.set_timer(pause, self._elapsed)
+
+        # The layout and the painting come behind, and are most of it.
+        self._pump.call_after_refresh(drawn)
+
+    def _elapsed(self) -> None:
+        self._timer = None
+        if self._again:
+            self()

@@ -1,0 +1,102 @@
+"""Figures as people read them; no widget, no colour."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len, set_cell_size
+
+if TYPE_CHECKING:
+    from pardec_chat.app.chat.request import Figures, Finished
+
+NONE = "–"
+
+
+def rate(tokens_per_second: float | None) -> str:
+    """Tokens per second, three figures of them."""
+    if tokens_per_second is None:
+        return NONE
+    return f"{tokens_per_second:.1f}" if tokens_per_second < 99.95 else f"{tokens_per_second:,.0f}"
+
+
+def ratio(value: float | None) -> str:
+    """One decimal, as for tokens a step."""
+    return NONE if value is None else f"{value:.1f}"
+
+
+def percent(share: float | None) -> str:
+    """A share of 1 as whole percent; 100 only when it is all, 0 only when it is nothing."""
+    if share is None:
+        return NONE
+    whole = round(share * 100)
+    if whole == 100 and share < 1:
+        whole = 99
+    if whole == 0 and share > 0:
+        whole = 1
+    return f"{whole} %"
+
+
+def seconds(milliseconds: float) -> str:
+    """A duration: 0.42 s, 12.3 s, 2 min 05 s."""
+    value = milliseconds / 1e3
+    if value < 9.995:
+        return f"{value:.2f} s"
+    if value < 59.95:
+        return f"{value:.1f} s"
+    minutes, rest = divmod(round(value), 60)
+    return f"{minutes:,} min {rest:02} s"
+
+
+def ordinal(n: int) -> str:
+    """1st, 2nd, 3rd, 4th, …, 11th, …, 21st."""
+    ending = "th" if n % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
+    return f"{n}{ending}"
+
+
+def size(n_bytes: int) -> str:
+    """Bytes as MB or GB, decimal as on download pages."""
+    return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 999_500_000 else f"{max(1, round(n_bytes / 1e6))} MB"
+
+
+def method(name: str, depth: int) -> str:
+    """A method and how far it guesses."""
+    return f"{name}, {depth} deep" if depth else name
+
+
+def answer(finished: Finished) -> tuple[str, ...]:
+    """What is worth knowing about an answer, in words and figures."""
+    figures = finished.figures
+    parts = []
+    if finished.finish_reason == "cancelled":
+        parts.append("stopped")
+    elif finished.finish_reason == "length":
+        parts.append("cut at the token limit")
+    if figures.predicted_n:
+        parts.append(f"{rate(figures.tokens_per_second)} tok/s")
+        parts.append(f"{ratio(figures.tokens_per_step)} a step")
+    if figures.draft_n:
+        parts.append(f"{percent(figures.acceptance_rate)} of {figures.draft_n:,} accepted")
+    if figures.predicted_n:
+        parts.append(f"first token {seconds(figures.ttft_ms)}")
+    parts.append(method(figures.method, figures.depth))
+    if figures.status.state != "active" and figures.method != "plain":
+        parts.append(f"{figures.status.state}: {figures.status.reason}")
+    return tuple(parts)
+
+
+def prompt_line(figures: Figures) -> str:
+    """What reading the prompt took: evaluated ids and their time."""
+    return f"{figures.prompt_n:,} in {seconds(figures.prompt_ms)}"
+
+
+def fit(text: str, width: int) -> str:
+    """`text` on at most `width` terminal cells; an ellipsis says that some is missing."""
+    if cell_len(text) <= width:
+        return text
+    return set_cell_size(text, max(0, width - 1)).rstrip() + "…" if width > 0 else ""
+
+
+def spread(left: str, right: str, width: int) -> str:
+    """`left` and `right` at the two ends of `width` cells; the left one gives way."""
+    left = fit(left, width - cell_len(right) - 1)
+    return left + " " * max(1, width - cell_len(left) - cell_len(right)) + right
