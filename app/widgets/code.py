@@ -5,6 +5,7 @@ from __future__ import annotations
 from pygments.token import Token  # type: ignore[import-untyped]
 from textual.content import Content
 from textual.highlight import HighlightTheme, highlight
+from textual.widgets import Label
 from textual.widgets.markdown import MarkdownFence
 
 
@@ -35,3 +36,12 @@ class Fence(MarkdownFence):
     def highlight(cls, code: str, language: str, ansi: bool = False, dark: bool = False) -> Content:  # noqa: ARG003  # Textual's
         """The code with its colours; without a language it has none, since guessing one takes a second."""
         return highlight(code, language=language or "text", theme=_Theme)
+
+    def set_content(self, content: Content) -> None:
+        """Take over the code as it is now; a layout of the whole screen only when it gets a line more, or wider."""
+        self._content = content
+        for label in self.query_children("#code-content").results(Label):
+            width, height = label.content_size
+            lines = content.split("\n", allow_blank=True)
+            same = len(lines) == height and max(line.cell_length for line in lines) <= width
+            label.update(content, layout=not same)

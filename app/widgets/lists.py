@@ -45,7 +45,9 @@ class _TextList(MarkdownList):
             return
         self._tree = tree
         self._copy_context(block)
-        self.refresh(layout=True)
+        # A layout of the whole screen only when there is a line more.
+        width, height = self.content_size
+        self.refresh(layout=sum(1 for _ in _lines(tree, width)) != height)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """As many lines as the items take."""

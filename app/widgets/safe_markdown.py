@@ -10,6 +10,7 @@ from textual.widgets import Markdown
 from pardec_chat.app.plain_text import visible, visible_line
 from pardec_chat.app.widgets.code import Fence
 from pardec_chat.app.widgets.lists import BulletList, OrderedList
+from pardec_chat.app.widgets.paragraph import Paragraph
 from pardec_chat.app.widgets.table import Table
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ class SafeMarkdown(Markdown):
 
     BLOCKS = {  # noqa: RUF012  # the name and the kind are Textual's
         **Markdown.BLOCKS,
+        "paragraph_open": Paragraph,
         "fence": Fence,
         "code_block": Fence,
         "bullet_list_open": BulletList,

@@ -31,7 +31,8 @@ class Table(MarkdownTable):
         if isinstance(block, Table):
             self._headers, self._rows = block._get_headers_and_rows()
             self._copy_context(block)
-            self.refresh(layout=True)
+            width, height = self.content_size
+            self.refresh(layout=len(self._lines(width)) != height)
         else:
             await super()._update_from_block(block)
 
