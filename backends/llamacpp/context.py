@@ -9,66 +9,67 @@ from typing import Any
 
 import llama_cpp
 import numpy as np
+from numpy.typing import NDArray
 
 from pardec_chat.backends.base import MAX_DEPTH
 from pardec_chat.backends.errors import OutOfMemory
 from pardec_chat.backends.llamacpp import library
 from pardec_chat.backends.llamacpp.model import Model
-from pardec_chat.kernels.sampling.reference import Logits
 
 #: Tokens evaluated at once in a prefill: the cancel flag is read between two of these.
 CHUNK = 128
 _PARTIAL = 1  # LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY: the running state alone, without the attention cache
 
+#: `llama_get_logits` with the address as a number; a typed pointer would be made anew at each step.
+_logits = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(("llama_get_logits", llama_cpp.llama_cpp._lib))
+
 
 class Batch:
-    """Rows of one decode call, in numpy memory that the native struct points at."""
+    """Rows of one decode call, in memory that the native struct points at.
+
+    Plain ctypes arrays: right after a forward pass the caches are cold, and numpy's machinery then costs three times as much.
+    """
 
     def __init__(self, n_rows: int, n_sequences: int) -> None:
-        self.n_rows = n_rows
-        self._tokens = np.zeros(n_rows, np.int32)
-        self._positions = np.zeros(n_rows, np.int32)
-        self._counts = np.ones(n_rows, np.int32)
-        self._sequences = np.zeros((n_rows, n_sequences), np.int32)
-        self._rows = self._sequences.ctypes.data + np.arange(n_rows, dtype=np.uintp) * self._sequences.strides[0]
-        self._wanted = np.zeros(n_rows, np.int8)
-        self.native = llama_cpp.llama_batch()
-        for field, array in (
-            ("token", self._tokens),
-            ("pos", self._positions),
-            ("n_seq_id", self._counts),
-            ("seq_id", self._rows),
-            ("logits", self._wanted),
-        ):
-            pointer = ctypes.c_void_p(array.ctypes.data)
-            kind = dict(llama_cpp.llama_batch._fields_)[field]
-            setattr(self.native, field, ctypes.cast(pointer, kind))
+        self._tokens = (ctypes.c_int32 * n_rows)()
+        self._positions = (ctypes.c_int32 * n_rows)()
+        self._counts = (ctypes.c_int32 * n_rows)()
+        self._sequences = [(ctypes.c_int32 * n_sequences)() for _ in range(n_rows)]
+        pointer = ctypes.POINTER(ctypes.c_int32)
+        self._pointers = (pointer * n_rows)(*(ctypes.cast(row, pointer) for row in self._sequences))
+        self._wanted = (ctypes.c_int8 * n_rows)()
+        self.native = llama_cpp.llama_batch(
+            token=self._tokens,
+            pos=self._positions,
+            n_seq_id=self._counts,
+            seq_id=self._pointers,
+            logits=self._wanted,
+        )
 
     def clear(self) -> None:
         """Start a new batch."""
         self.native.n_tokens = 0
 
-    def extend(self, tokens: Sequence[int], position: int, sequence: int) -> None:
-        """Consecutive tokens of one sequence whose logits nobody reads."""
-        start = self.native.n_tokens
-        end = start + len(tokens)
-        self._tokens[start:end] = tokens
-        self._positions[start:end] = np.arange(position, position + len(tokens))
-        self._counts[start:end] = 1
-        self._sequences[start:end, 0] = sequence
-        self._wanted[start:end] = 0
-        self.native.n_tokens = end
+    def extend(self, tokens: Sequence[int], position: int, sequence: int, *, wanted: bool) -> None:
+        """Consecutive tokens of one sequence; wanted: whether somebody reads their logits."""
+        row = self.native.n_tokens
+        for token in tokens:
+            self._tokens[row] = token
+            self._positions[row] = position
+            self._counts[row] = 1
+            self._sequences[row][0] = sequence
+            self._wanted[row] = wanted
+            row += 1
+            position += 1
+        self.native.n_tokens = row
 
-    def add(self, token: int, position: int, sequences: Sequence[int]) -> int:
-        """One token of one or more sequences whose logits are wanted; gives its row."""
-        row: int = self.native.n_tokens
-        self._tokens[row] = token
-        self._positions[row] = position
+    def add(self, token: int, position: int, sequences: Sequence[int]) -> None:
+        """One token of several sequences whose logits are wanted."""
+        row = self.native.n_tokens
+        self.extend([token], position, sequences[0], wanted=True)
         self._counts[row] = len(sequences)
-        self._sequences[row, : len(sequences)] = sequences
-        self._wanted[row] = 1
-        self.native.n_tokens = row + 1
-        return row
+        for i, sequence in enumerate(sequences):
+            self._sequences[row][i] = sequence
 
 
 class Context:
@@ -80,7 +81,9 @@ class Context:
         self.n_sequences = slots + branches
         self._n_vocab = int(llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(model.handle)))
         params = llama_cpp.llama_context_default_params()
-        rows = slots * (MAX_DEPTH + 1)
+        self._n_rows = rows = slots * (MAX_DEPTH + 1)
+        self._address = 0
+        self._view: NDArray[np.float32] = np.zeros((0, self._n_vocab), np.float32)
         params.n_ctx = n_ctx * slots
         params.n_batch = params.n_ubatch = max(CHUNK, rows)
         params.n_seq_max = self.n_sequences
@@ -109,13 +112,20 @@ class Context:
                 "Start a new conversation or ask for a longer context (--ctx).",
             )
 
-    def row(self, index: int) -> Logits:
-        """Logits [V] of a batch row, without a copy; valid until the next decode."""
-        pointer = llama_cpp.llama_get_logits_ith(self.handle, index)
-        if not pointer:
-            raise RuntimeError(f"row {index} has no logits")
-        buffer = (ctypes.c_float * self._n_vocab).from_address(ctypes.addressof(pointer.contents))
-        return np.frombuffer(memoryview(buffer), np.float32)
+    def rows(self) -> NDArray[np.float32]:
+        """Logits of the wanted tokens of the last batch, in its order, shape [rows, V]; a view, valid until the next decode.
+
+        One call for all rows: each look into native memory costs more than the arithmetic on a row.
+        """
+        address = _logits(self.handle)
+        if not address:
+            raise RuntimeError("the last batch has no logits")
+        if address != self._address:
+            # The buffer stays where it is unless llama.cpp has to enlarge it.
+            buffer = (ctypes.c_float * (self._n_rows * self._n_vocab)).from_address(address)
+            self._view = np.frombuffer(memoryview(buffer), np.float32).reshape(self._n_rows, self._n_vocab)
+            self._address = address
+        return self._view
 
     def remove(self, sequence: int, start: int) -> None:
         """Take the cells of `sequence` from position `start` on away."""

@@ -77,11 +77,17 @@ class LlamaCppSlot(Slot):
 
     def commit(self, tokens: list[int]) -> None:
         """Make `tokens` the committed ids; their cells are there already or are evaluated again."""
-        wanted = tokens[:-1]
-        kept = self.trim(common_prefix(self.cells, wanted))
-        for start in range(kept, len(wanted), CHUNK):
-            self.evaluate(wanted[start : start + CHUNK])
         self._tokens = tokens
+        self._settle(self.trim(common_prefix(self.cells, tokens[:-1])))
+
+    def accept(self, tokens: Sequence[int]) -> None:
+        """Commit `tokens` behind the committed ids; the cells agree with them as far as both reach."""
+        self._tokens.extend(tokens)
+        self._settle(self.trim(len(self._tokens) - 1))
+
+    def _settle(self, kept: int) -> None:
+        for start in range(kept, len(self._tokens) - 1, CHUNK):
+            self.evaluate(self._tokens[start : min(start + CHUNK, len(self._tokens) - 1)])
 
     def commit_draft(self, tokens: list[int]) -> None:
         """Make `tokens` the committed ids before their last cells are there: the caller evaluates them."""
@@ -91,7 +97,7 @@ class LlamaCppSlot(Slot):
         """Add cells for `ids` (at most CHUNK), without logits."""
         context = self._target.context
         context.batch.clear()
-        context.batch.extend(ids, len(self.cells), self.sequence)
+        context.batch.extend(ids, len(self.cells), self.sequence, wanted=False)
         context.decode()
         self.cells.extend(ids)
 

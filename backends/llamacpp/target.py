@@ -7,6 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pardec_chat.backends.base import (
     Capabilities,
     Draft,
@@ -107,22 +110,19 @@ class LlamaCppTarget(Target):
             for sequence in self._branches:
                 self.context.remove(sequence, 0)
             raise
-        verdicts = [
-            acceptance.judge(draft, partial(self._row_after, rows), sampler)
-            for (_slot, draft, sampler), (rows, _through) in zip(items, placed, strict=True)
-        ]
+        rows = self.context.rows()
+        verdicts = []
+        first = 0
+        for _slot, draft, sampler in items:
+            verdicts.append(acceptance.judge(draft, partial(_row_after, rows[first:]), sampler))
+            first += 1 + len(draft)
         # Committing may evaluate ids again, which overwrites the rows: all of them are judged before.
-        for (slot, draft, _sampler), verdict, (_rows, through) in zip(items, verdicts, placed, strict=True):
+        for (slot, draft, _sampler), verdict, through in zip(items, verdicts, placed, strict=True):
             self._commit(cast(LlamaCppSlot, slot), draft, verdict, through)
         return verdicts
 
-    def _row_after(self, rows: Sequence[int], node: int) -> Logits:
-        return self.context.row(rows[node + 1])
-
-    def _place(
-        self, slot: LlamaCppSlot, draft: Draft, free_branches: list[int]
-    ) -> tuple[list[int], dict[int, list[int]]]:
-        """Rows for the last committed token and the draft; gives them and each node's sequences.
+    def _place(self, slot: LlamaCppSlot, draft: Draft, free_branches: list[int]) -> dict[int, list[int]]:
+        """Rows for the last committed token and the draft; gives each node's sequences, those of all in a chain.
 
         A branch is a sequence of its own that shares the cells of the conversation:
 
@@ -131,6 +131,10 @@ class LlamaCppTarget(Target):
             sequences   s t    s t  s    t        s the slot's own, t a copy of it up to p
         """
         start = len(slot.cells)
+        batch = self.context.batch
+        if draft.is_chain:
+            batch.extend([slot.tokens[-1], *draft.tokens], start, slot.sequence, wanted=True)
+            return {-1: [slot.sequence]}
         leaves = sorted(set(range(len(draft))) - set(draft.parents))
         sequences = [slot.sequence]
         for _ in leaves[1:]:
@@ -145,12 +149,11 @@ class LlamaCppTarget(Target):
             while node != -1:
                 through.setdefault(node, []).append(sequence)
                 node = draft.parents[node]
-        batch = self.context.batch
-        rows = [batch.add(slot.tokens[-1], start, sequences)]
+        batch.add(slot.tokens[-1], start, sequences)
         for node, (token, parent) in enumerate(zip(draft.tokens, draft.parents, strict=True)):
             depth[node] = 1 if parent == -1 else depth[parent] + 1
-            rows.append(batch.add(token, start + depth[node], through[node]))
-        return rows, through
+            batch.add(token, start + depth[node], through[node])
+        return through
 
     def _commit(self, slot: LlamaCppSlot, draft: Draft, verdict: Verdict, through: dict[int, list[int]]) -> None:
         start = len(slot.cells)
@@ -169,7 +172,7 @@ class LlamaCppTarget(Target):
             self.context.remove(slot.sequence, len(slot.cells))
         else:
             slot.cells.extend(draft.tokens)
-        slot.commit([*slot.tokens, *verdict.tokens])
+        slot.accept(verdict.tokens)
 
     def propose(self, slot: Slot, ids: Sequence[int], n: int, sampler: Sampler) -> Draft:
         """See `Target`."""
@@ -182,19 +185,16 @@ class LlamaCppTarget(Target):
         slot.commit_draft(list(ids))
 
         def next_row(token: int | None) -> Logits:
+            missing = ids[kept:] if token is None else [token]
             context.batch.clear()
-            if token is None:
-                missing = ids[kept:]
-                context.batch.extend(missing[:-1], kept, slot.sequence)
-                row = context.batch.add(missing[-1], len(ids) - 1, [slot.sequence])
-            else:
-                missing = [token]
-                row = context.batch.add(token, len(slot.cells), [slot.sequence])
+            context.batch.extend(missing[:-1], len(slot.cells), slot.sequence, wanted=False)
+            context.batch.extend(missing[-1:], len(slot.cells) + len(missing) - 1, slot.sequence, wanted=True)
             context.decode()
             slot.cells.extend(missing)
             if token is None:
                 slot.save()
-            return context.row(row)
+            row: Logits = context.rows()[0]
+            return row
 
         return acceptance.propose(next_row, n, sampler)
 
@@ -202,3 +202,8 @@ class LlamaCppTarget(Target):
         """See `Target`."""
         self.context.close()
         self._model.close()
+
+
+def _row_after(rows: NDArray[np.float32], node: int) -> Logits:
+    row: Logits = rows[node + 1]
+    return row

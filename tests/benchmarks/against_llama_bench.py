@@ -25,11 +25,11 @@ from pardec_chat.backends.llamacpp.context import physical_cores
 _TOKENS = 128
 
 
-def _here(target: Target) -> float:
+def _here(target: Target, n: int) -> float:
     slot = target.open()
     ids = target.vocabulary.encode("Once upon a time", add_special=True, parse_special=False)
     slot.prefill(ids, lambda: False)
-    generation = Generation(slot, Sampler(SamplingParams(temperature=0.0), ids), None, 0, _TOKENS)
+    generation = Generation(slot, Sampler(SamplingParams(temperature=0.0), ids), None, 0, n)
     while generation.finish_reason is None:
         step(target, [generation])
     slot.close()
@@ -53,8 +53,8 @@ def main() -> None:
         there = _there(program, model, physical_cores(), not library.has_tile_kernels())
         # Loaded and freed for each round: llama.cpp's waiting threads would take the cores from the other side.
         target = registry.load("llamacpp").load(LoadOptions(Path(model), n_ctx=512))
-        _here(target) if not ratios else None
-        here = _here(target)
+        _here(target, 2)  # maps the pages of the weights, as llama-bench's own warm-up does
+        here = _here(target, _TOKENS)
         target.close()
         ratios.append(here / there)
         print(f"llama-bench {there:.2f}  here {here:.2f} tokens/s  ratio {ratios[-1]:.3f}")

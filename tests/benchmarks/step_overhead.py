@@ -12,6 +12,8 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
+import llama_cpp
+
 from pardec_chat.backends import registry
 from pardec_chat.backends.base import Drafter, LoadOptions, Target
 from pardec_chat.backends.decoding.loop import Generation, step
@@ -35,8 +37,8 @@ def _measure(target: Target, drafter: Drafter | None, params: SamplingParams, de
         nonlocal forward
         start = perf_counter()
         decode(self)
-        # Decoding is asynchronous on some devices: the first look at a row waits for it, and that is no overhead.
-        self.row(self.batch.native.n_tokens - 1) if self.batch._wanted[self.batch.native.n_tokens - 1] else None
+        # Decoding is asynchronous on some devices: waiting for it is no overhead.
+        llama_cpp.llama_synchronize(self.handle)
         forward += perf_counter() - start
 
     slot = target.open()
