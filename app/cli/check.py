@@ -56,7 +56,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         f"{NEAR_TIE:g} in logits, so that rounding decides. Exits with 1 when anything else differs.",
     )
     parser.add_argument("--methods", metavar="M,…", help="methods to compare (default: all that the models allow)")
-    parser.add_argument("--categories", metavar="C,…", help="prompt categories (default: one prompt of each)")
+    parser.add_argument("--categories", metavar="C,…", help="prompt categories (default: all, one prompt of each)")
+    parser.add_argument(
+        "--prompts", type=int, metavar="N", help="prompts of each category (default: all of the named ones)"
+    )
     parser.add_argument("--max-tokens", type=int, default=96, metavar="N", help="tokens of each answer (default: 96)")
     parser.add_argument("--depth", metavar="N", help="most tokens to draft in one step")
     parser.add_argument("--ngram-min-match", type=int, metavar="N", help="shortest repeated text that ngram acts on")
@@ -72,7 +75,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     has_draft = arguments.draft not in (None, "none")
     methods = [m for m in options.methods(arguments.methods, has_draft=has_draft) if m != Method.PLAIN]
-    prompts = load_prompts(options.names(arguments.categories), per_category=None if arguments.categories else 1)
+    per_category = arguments.prompts or (None if arguments.categories else 1)
+    prompts = load_prompts(options.names(arguments.categories), per_category)
     outcomes: list[Outcome] = []
     with options.opened(arguments) as (engine, _loaded, _choice):
         for prompt in prompts:
