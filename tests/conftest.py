@@ -29,3 +29,11 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
         return known[key]
 
     return path
+
+
+@pytest.fixture(autouse=True)
+def own_log(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user's log is not the tests' to write to."""
+    monkeypatch.setattr(
+        "pardec_chat.app.locations.log_file", lambda: tmp_path_factory.getbasetemp() / "pardec-chat.log"
+    )

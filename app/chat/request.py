@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pardec_chat.backends.base import MAX_DEPTH, Method, TokenLogprobs
 from pardec_chat.backends.decoding.params import SamplingParams
+from pardec_chat.backends.decoding.stats import Rates
 from pardec_chat.backends.errors import BadSetting, UserError
 
 # The loop brings numpy, which the first paint does not wait for.
@@ -88,8 +89,8 @@ class Status:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """A copy of the counters of an answer at one moment; see `Stats` for their meaning.
+class Figures(Rates):
+    """A copy of the counters of an answer at one moment; see `Stats` for their meaning, `Rates` for what follows from them.
 
     context_used, context_size: tokens the conversation takes, and may take.
     """
@@ -109,21 +110,6 @@ class Figures:
     ttft_ms: float
     context_used: int
     context_size: int
-
-    @property
-    def tokens_per_second(self) -> float | None:
-        """Decoding alone; None before the first step."""
-        return self.predicted_n / self.predicted_ms * 1e3 if self.predicted_ms > 0 else None
-
-    @property
-    def tokens_per_step(self) -> float | None:
-        """None before the first step."""
-        return self.predicted_n / self.steps if self.steps else None
-
-    @property
-    def acceptance_rate(self) -> float | None:
-        """None when nothing was drafted."""
-        return self.draft_n_accepted / self.draft_n if self.draft_n else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,11 @@ import argparse
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from pardec_chat.app.cli import ask, bench, check, doctor, models, tui
-from pardec_chat.app.cli.output import INTERRUPTED, print_error
+from pardec_chat.app.cli.output import INTERRUPTED, described, print_error, print_json
 
 
 class _Version(argparse.Action):
@@ -44,7 +45,8 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _log_to_file() -> None:
+@contextmanager
+def _logging_to_file() -> Iterator[None]:
     """Everything goes to the log file, native lines too; never to the screen."""
     from logging.handlers import RotatingFileHandler
 
@@ -60,19 +62,26 @@ def _log_to_file() -> None:
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     root.addHandler(handler)
     logging.getLogger("pardec_chat").setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        handler.close()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; gives the exit code."""
     arguments = _parse(sys.argv[1:] if argv is None else argv)
-    _log_to_file()
     from pardec_chat.backends.errors import UserError
 
     try:
-        code: int = arguments.func(arguments)
+        with _logging_to_file():
+            code: int = arguments.func(arguments)
         sys.stdout.flush()
     except UserError as error:
-        print_error(error, as_json=bool(getattr(arguments, "json", False)))
+        if getattr(arguments, "json", False):
+            print_json({"error": described(error)})
+        print_error(error)
         return error.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED

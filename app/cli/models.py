@@ -7,13 +7,12 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from pardec_chat.app.cli.output import INTERRUPTED, described, print_error, print_json
+
 if TYPE_CHECKING:
     from pardec_chat.app.catalogue import Catalogue, Model
     from pardec_chat.app.downloads.library import Entry, Library
     from pardec_chat.app.downloads.partial import Progress
-    from pardec_chat.backends.errors import UserError
-
-_INTERRUPTED = 130
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -40,32 +39,25 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Does what `add_parser` parsed; returns the exit code, and shows errors itself."""
+    """Does what `add_parser` parsed; returns the exit code, raises UserError."""
     from pardec_chat.app.downloads.library import Library
-    from pardec_chat.backends.errors import UserError
 
     as_json = bool(getattr(arguments, "json", False))
-    try:
-        library = Library()
-        if arguments.action == "pull":
-            return _pull(library, arguments.ids, quiet=arguments.quiet, as_json=as_json)
-        if arguments.action == "remove":
-            return _remove(library, arguments.id, as_json=as_json)
-        if arguments.action == "add":
-            return _add(library, arguments.path, as_json=as_json)
-        return _list(library, as_json=as_json)
-    except UserError as error:
-        if as_json:
-            _print_json({"error": _error(error)})
-        _complain(error)
-        return error.exit_code
+    library = Library()
+    if arguments.action == "pull":
+        return _pull(library, arguments.ids, quiet=arguments.quiet, as_json=as_json)
+    if arguments.action == "remove":
+        return _remove(library, arguments.id, as_json=as_json)
+    if arguments.action == "add":
+        return _add(library, arguments.path, as_json=as_json)
+    return _list(library, as_json=as_json)
 
 
 def _list(library: Library, *, as_json: bool) -> int:
     entries = library.entries()
     if as_json:
         models = [_described(entry, library.catalogue) for entry in entries]
-        _print_json({"folder": str(library.folder), "models": models})
+        print_json({"folder": str(library.folder), "models": models})
         return 0
     rows = [("ID", "SIZE", "STATE", "LICENCE", "PAIRS WITH")]
     for entry in entries:
@@ -109,10 +101,10 @@ def _pull(library: Library, ids: list[str], *, quiet: bool, as_json: bool) -> in
             finally:
                 line.clear()
         except UserError as error:
-            _complain(error)
-            done.append({"id": model_id, "error": _error(error)})
+            print_error(error)
+            done.append({"id": model_id, "error": described(error)})
             code = code or error.exit_code
-            if error.exit_code == _INTERRUPTED:
+            if error.exit_code == INTERRUPTED:
                 break
         else:
             done.append(
@@ -128,7 +120,7 @@ def _pull(library: Library, ids: list[str], *, quiet: bool, as_json: bool) -> in
                 was = "was already" if pulled.already else "is"
                 print(f"{pulled.id} {was} on this disk: {_shown(str(pulled.path))}")
     if as_json:
-        _print_json({"models": done})
+        print_json({"models": done})
     return code
 
 
@@ -136,7 +128,7 @@ def _remove(library: Library, name: str, *, as_json: bool) -> int:
     entry = library.remove(name)
     own = entry.model is None and entry.path.exists()
     if as_json:
-        _print_json({"id": entry.id, "path": str(entry.path), "freed_bytes": 0 if own else entry.have})
+        print_json({"id": entry.id, "path": str(entry.path), "freed_bytes": 0 if own else entry.have})
     elif own:
         print(f"{_shown(entry.id)} is no longer listed; its file stays: {_shown(str(entry.path))}")
     else:
@@ -149,7 +141,7 @@ def _add(library: Library, path: str, *, as_json: bool) -> int:
 
     entry = library.add(Path(path))
     if as_json:
-        _print_json({"id": entry.id, "path": str(entry.path), "bytes": entry.size})
+        print_json({"id": entry.id, "path": str(entry.path), "bytes": entry.size})
     else:
         print(f"{_shown(entry.id)} added: {_shown(str(entry.path))}")
     return 0
@@ -240,23 +232,7 @@ def _size(count: int) -> str:
     return f"{count} B"
 
 
-def _error(error: UserError) -> dict[str, str]:
-    return {"kind": type(error).__name__, "what": error.what, "next_step": error.next_step}
-
-
-def _complain(error: UserError) -> None:
-    print(_shown(error.what), file=sys.stderr)
-    if error.next_step:
-        print(_shown(error.next_step), file=sys.stderr)
-
-
 def _shown(text: str) -> str:
     from pardec_chat.app.plain_text import visible_line
 
     return visible_line(text)
-
-
-def _print_json(document: Any) -> None:
-    from pardec_chat.app.plain_text import dump_json
-
-    print(dump_json(document))

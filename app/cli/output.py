@@ -19,16 +19,19 @@ def print_json(document: Any) -> None:
     print(dump_json(document))
 
 
-def print_error(error: UserError, *, as_json: bool) -> None:
-    """What was wrong and what to do next, on standard error; with `--json` also as the document."""
+def print_error(error: UserError) -> None:
+    """What was wrong and what to do next, on standard error."""
     from pardec_chat.app.plain_text import visible_line
 
-    if as_json:
-        print_json({"error": {"kind": type(error).__name__, "what": error.what, "next_step": error.next_step}})
     lines = [f"pardec-chat: {visible_line(error.what)}"]
     if error.next_step:
         lines.append(f"  {visible_line(error.next_step)}")
     print("\n".join(lines), file=sys.stderr)
+
+
+def described(error: UserError) -> dict[str, str]:
+    """An error as it stands in a document."""
+    return {"kind": type(error).__name__, "what": error.what, "next_step": error.next_step}
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:

@@ -3,13 +3,49 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from pardec_chat.backends.base import Method
 
 
+class Counted(Protocol):
+    """Counters that rates are made of; see `Stats`."""
+
+    @property
+    def predicted_n(self) -> int: ...
+    @property
+    def predicted_ms(self) -> float: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def draft_n(self) -> int: ...
+    @property
+    def draft_n_accepted(self) -> int: ...
+
+
+class Rates:
+    """The rates, defined once for whoever holds the counters."""
+
+    __slots__ = ()
+
+    @property
+    def acceptance_rate(self: Counted) -> float | None:
+        """Accepted over drafted; None when nothing was drafted."""
+        return self.draft_n_accepted / self.draft_n if self.draft_n else None
+
+    @property
+    def tokens_per_step(self: Counted) -> float | None:
+        """Tokens kept over forward passes; None before the first."""
+        return self.predicted_n / self.steps if self.steps else None
+
+    @property
+    def tokens_per_second(self: Counted) -> float | None:
+        """Decoding alone, without the prompt; None before the first step."""
+        return self.predicted_n / self.predicted_ms * 1e3 if self.predicted_ms > 0 else None
+
+
 @dataclass(slots=True)
-class Stats:
+class Stats(Rates):
     """Counters of one answer. Times are milliseconds, taken on the thread that decodes.
 
     prompt_n, cache_n: prompt ids evaluated, and found in the cache. prompt_ms: time for the evaluated ones.
@@ -63,21 +99,6 @@ class Stats:
     def draft_n_accepted(self) -> int:
         """Drafted tokens kept; never more than `draft_n`."""
         return sum(self.accepted_at)
-
-    @property
-    def acceptance_rate(self) -> float | None:
-        """Accepted over drafted; None when nothing was drafted."""
-        return self.draft_n_accepted / self.draft_n if self.draft_n else None
-
-    @property
-    def tokens_per_step(self) -> float | None:
-        """Tokens kept over forward passes; None before the first."""
-        return self.predicted_n / self.steps if self.steps else None
-
-    @property
-    def tokens_per_second(self) -> float | None:
-        """Decoding alone, without the prompt; None before the first step."""
-        return self.predicted_n / self.predicted_ms * 1e3 if self.predicted_ms > 0 else None
 
     @property
     def accepted_per_position(self) -> list[float]:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import argparse
 import fcntl
 import json
 import os
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pardec_chat.app.catalogue import Catalogue
-from pardec_chat.app.cli import models as cli
+from pardec_chat.app.cli.main import main
 from pardec_chat.app.downloads import errors, files
 from pardec_chat.app.downloads.library import Entry, Library
 from pardec_chat.app.downloads.pull import lock_path
@@ -255,12 +254,7 @@ def test_a_lock_that_was_waited_for_is_one_that_others_see(tmp_path: Path, monke
 
 
 def command(*words: str) -> int:
-    parser = argparse.ArgumentParser()
-    cli.add_parser(parser.add_subparsers())
-    arguments = parser.parse_args(["models", *words])
-    code = arguments.func(arguments)
-    assert isinstance(code, int)
-    return code
+    return main(["models", *words])
 
 
 @pytest.fixture

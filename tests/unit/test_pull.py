@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import argparse
 import contextlib
 import errno
 import json
@@ -18,6 +17,7 @@ from huggingface_hub import constants
 
 from pardec_chat.app.catalogue import BUILT_IN, Catalogue, HubSource
 from pardec_chat.app.cli import models as cli
+from pardec_chat.app.cli.main import main
 from pardec_chat.app.downloads import errors, files
 from pardec_chat.app.downloads.hub import Hub
 from pardec_chat.app.downloads.partial import Partial, Progress
@@ -369,12 +369,7 @@ def test_a_folder_that_cannot_be_made_is_a_user_error(hub: FakeHub, tmp_path: Pa
 
 
 def command(*words: str) -> int:
-    parser = argparse.ArgumentParser()
-    cli.add_parser(parser.add_subparsers())
-    arguments = parser.parse_args(["models", *words])
-    code = arguments.func(arguments)
-    assert isinstance(code, int)
-    return code
+    return main(["models", *words])
 
 
 @pytest.fixture
@@ -428,8 +423,8 @@ def test_a_refusal_shows_both_lines(product: FakeHub, capsys: pytest.CaptureFixt
     out, err = capsys.readouterr()
     assert out == ""
     assert err.splitlines() == [
-        f"{REPO} is gated, and the account of your token has no access yet (403).",
-        f"Accept its licence at {product.endpoint}/{REPO}, wait for the grant if it asks for one, "
+        f"pardec-chat: {REPO} is gated, and the account of your token has no access yet (403).",
+        f"  Accept its licence at {product.endpoint}/{REPO}, wait for the grant if it asks for one, "
         "and run the same command again.",
     ]
 
@@ -447,7 +442,7 @@ def test_L06_ctrl_c_keeps_the_part_and_says_how_to_go_on(
     assert command("pull", "other", BUILT_IN) == 130
     assert capsys.readouterr().err.splitlines() == [
         "Stopped: 50 % of other are here and kept.",
-        "Run `pardec-chat models pull other` to go on from there.",
+        "  Run `pardec-chat models pull other` to go on from there.",
     ]
     assert (folder / "other.gguf.part").read_bytes() == product.content[:100_000]
     assert names(folder) == {"other.gguf.part"}
