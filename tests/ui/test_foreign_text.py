@@ -36,7 +36,7 @@ CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 @pytest.mark.parametrize("text", MARKUP)
-async def test_markup_is_text_everywhere(make_app: MakeApp, engine: FakeEngine, text: str) -> None:
+async def test_U01_markup_is_text_everywhere(make_app: MakeApp, engine: FakeEngine, text: str) -> None:
     path = Path("/models/odd.gguf")
     entry = ModelEntry(text, f"N {text}", path, 1_000_000, text)
     engine.notices = (f"Notice {text}",)
@@ -72,7 +72,7 @@ async def test_markup_is_text_everywhere(make_app: MakeApp, engine: FakeEngine, 
 
 @pytest.mark.parametrize("text", CONTROLS)
 @pytest.mark.parametrize("fenced", [False, True], ids=["text", "code"])
-async def test_no_control_byte_reaches_the_screen(
+async def test_X05_no_control_byte_reaches_the_screen(
     make_app: MakeApp, engine: FakeEngine, text: str, fenced: bool
 ) -> None:
     path = Path("/models/odd.gguf")

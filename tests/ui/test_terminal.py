@@ -83,7 +83,7 @@ def terminal(log: Path, phase: str) -> Iterator[Terminal]:
         os.close(child.slave)
 
 
-def test_native_output_goes_to_the_log(tmp_path: Path) -> None:
+def test_U03_native_output_goes_to_the_log(tmp_path: Path) -> None:
     log = tmp_path / "logs" / "app.log"
     with terminal(log, "none") as child:
         child.read_until(b"ready")
@@ -110,7 +110,7 @@ def test_native_output_goes_to_the_log(tmp_path: Path) -> None:
         ("none", b"hello\r", b"writing"),
     ],
 )
-def test_quit_while_the_engine_hangs(tmp_path: Path, phase: str, keys: bytes, state: bytes) -> None:
+def test_U04_quit_while_the_engine_hangs(tmp_path: Path, phase: str, keys: bytes, state: bytes) -> None:
     with terminal(tmp_path / "app.log", phase) as child:
         if keys:
             child.read_until(b"ready")
@@ -154,7 +154,7 @@ def test_faults_are_told_in_the_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("phase", ["start", "load", "read", "write", "picker"])
-async def test_quit_closes_the_engine(make_app: MakeApp, engine: FakeEngine, phase: str) -> None:
+async def test_U04_quit_closes_the_engine(make_app: MakeApp, engine: FakeEngine, phase: str) -> None:
     engine.held = phase == "load"
     app = make_app()
     async with app.run_test() as pilot:

@@ -441,7 +441,7 @@ def test_L06_ctrl_c_keeps_the_part_and_says_how_to_go_on(
     monkeypatch.setattr(cli._ProgressLine, "show", interrupt)
     assert command("pull", "other", BUILT_IN) == 130
     assert capsys.readouterr().err.splitlines() == [
-        "Stopped: 50 % of other are here and kept.",
+        "pardec-chat: Stopped: 50 % of other are here and kept.",
         "  Run `pardec-chat models pull other` to go on from there.",
     ]
     assert (folder / "other.gguf.part").read_bytes() == product.content[:100_000]
