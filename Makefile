@@ -36,6 +36,7 @@ unit: $(VENV)/.dev
 $(VENV)/bin/python:
 	@command -v $(PYTHON) >/dev/null 2>&1 && py=$(PYTHON) || py=python3; \
 	$$py -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "pardec-chat needs Python 3.11 or newer" >&2; exit 1; }; \
+	command -v cc >/dev/null && command -v c++ >/dev/null || { echo "llama.cpp needs a C/C++ compiler: on Debian, apt-get install build-essential" >&2; exit 1; }; \
 	$$py -m venv $(VENV) || { rm -rf $(VENV); echo "could not make a virtual environment: on Debian, apt-get install python3-venv" >&2; exit 1; }
 
 $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
