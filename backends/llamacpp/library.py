@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import os
 from collections import deque
+
+# GNU OpenMP reads this when it is loaded. By default a thread that waits for a slower one spins for milliseconds, on the
+# very core that the slower one needs when another program is busy; with this bound a busy machine decodes twice as fast,
+# and a quiet one as fast as before.
+if "OMP_WAIT_POLICY" not in os.environ:
+    os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 
 import llama_cpp
 
