@@ -142,9 +142,12 @@ def test_K05_a_refused_tree_leaves_nothing_in_the_next_conversations_branches(lo
 def test_closing_a_model_twice_is_harmless(load: Load, tiny: Tiny) -> None:
     target = load(tiny("llama"))
     slot = target.open()
+    slot.prefill(PROMPT, never)
     target.close()
     target.close()
     slot.close()
+    again = load(tiny("llama"))
+    assert generate(again, PROMPT, params=ON, max_tokens=2).ids == generate(again, PROMPT, params=ON, max_tokens=2).ids
 
 
 @pytest.mark.parametrize("depth", [1, 8, 32])

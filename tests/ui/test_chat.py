@@ -360,6 +360,7 @@ async def test_a_models_folder_that_cannot_be_read(make_app: MakeApp) -> None:
         await ready(pilot)
         await pilot.press("f3")
         await until(pilot, lambda: "The folder [/x]" in screen_text(app))
+        assert "Change its rights." in screen_text(app)
 
 
 async def test_loaded_notices_are_shown(make_app: MakeApp, engine: FakeEngine) -> None:
