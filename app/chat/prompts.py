@@ -28,6 +28,10 @@ def categories() -> list[str]:
 def load_prompts(names: Sequence[str] | None = None, per_category: int | None = None) -> list[Prompt]:
     """The prompts of the named categories (all of them for None), at most `per_category` of each. Raises BadSetting."""
     known = categories()
+    if names is not None and not names:
+        raise BadSetting("No prompt category is named.", f"Choose from {', '.join(known)}.")
+    if per_category is not None and per_category < 1:
+        raise BadSetting(f"{per_category} prompts of a category are too few.", "Give 1 or more.")
     prompts = []
     for name in known if names is None else names:
         if name not in known:

@@ -42,16 +42,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         description=f"{words.capitalize()}, with plain decoding as the baseline of the same run. Tokens per second is "
         "decoding alone, without the prompt.",
     )
-    parser.add_argument("--methods", metavar="M,…", help="methods to measure (default: all that the models allow)")
-    parser.add_argument("--categories", metavar="C,…", help="prompt categories (default: all)")
-    parser.add_argument("--prompts", type=int, metavar="N", help="prompts of each category (default: all)")
-    parser.add_argument("--max-tokens", type=int, default=128, metavar="N", help="tokens of each answer (default: 128)")
+    options.add_measuring_options(parser, max_tokens=128)
     parser.add_argument(
         "--rounds", type=int, default=1, metavar="N", help="times each is measured, in turn (default: 1)"
     )
-    parser.add_argument("--depth", metavar="N", help="most tokens to draft in one step")
-    parser.add_argument("--ngram-min-match", type=int, metavar="N", help="shortest repeated text that ngram acts on")
-    parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
     options.add_model_options(parser)
     options.add_sampling_options(parser, temperature=0.0)
     parser.set_defaults(func=run)

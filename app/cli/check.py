@@ -52,18 +52,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser(
         "check",
         help=words,
-        description=f"{words.capitalize()}, greedy. A near tie is a position where the model's two best tokens are within "
-        f"{NEAR_TIE:g} in logits, so that rounding decides. Exits with 1 when anything else differs.",
+        description=f"{words.capitalize()}, greedy; on one prompt of each category unless some are named. A near tie is a "
+        f"position where the model's two best tokens are within {NEAR_TIE:g} in logits, so that rounding decides. Exits "
+        "with 1 when anything else differs.",
     )
-    parser.add_argument("--methods", metavar="M,…", help="methods to compare (default: all that the models allow)")
-    parser.add_argument("--categories", metavar="C,…", help="prompt categories (default: all, one prompt of each)")
-    parser.add_argument(
-        "--prompts", type=int, metavar="N", help="prompts of each category (default: all of the named ones)"
-    )
-    parser.add_argument("--max-tokens", type=int, default=96, metavar="N", help="tokens of each answer (default: 96)")
-    parser.add_argument("--depth", metavar="N", help="most tokens to draft in one step")
-    parser.add_argument("--ngram-min-match", type=int, metavar="N", help="shortest repeated text that ngram acts on")
-    parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
+    options.add_measuring_options(parser, max_tokens=96)
     options.add_model_options(parser)
     parser.set_defaults(func=run)
 
@@ -75,8 +68,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     has_draft = arguments.draft not in (None, "none")
     methods = [m for m in options.methods(arguments.methods, has_draft=has_draft) if m != Method.PLAIN]
-    per_category = arguments.prompts or (None if arguments.categories else 1)
-    prompts = load_prompts(options.names(arguments.categories), per_category)
+    categories = options.names(arguments.categories)
+    per_category = 1 if categories is None and arguments.prompts is None else arguments.prompts
+    prompts = load_prompts(categories, per_category)
     outcomes: list[Outcome] = []
     with options.opened(arguments) as (engine, _loaded, _choice):
         for prompt in prompts:

@@ -37,6 +37,23 @@ def add_method_options(parser: argparse.ArgumentParser) -> None:
     """How tokens are guessed."""
     group = parser.add_argument_group("parallel decoding")
     group.add_argument("--method", metavar="M", help=f"{', '.join(METHODS)} (default: draft with --draft, else ngram)")
+    _add_drafting_options(group)
+
+
+def add_measuring_options(parser: argparse.ArgumentParser, max_tokens: int) -> None:
+    """What `bench` and `check` run: methods, on prompts."""
+    group = parser.add_argument_group("what to run")
+    group.add_argument("--methods", metavar="M,…", help="methods (default: all that the models allow)")
+    group.add_argument("--categories", metavar="C,…", help="prompt categories (default: all)")
+    group.add_argument("--prompts", type=int, metavar="N", help="most prompts of each category")
+    group.add_argument(
+        "--max-tokens", type=int, default=max_tokens, metavar="N", help=f"tokens of each answer (default: {max_tokens})"
+    )
+    _add_drafting_options(group)
+    group.add_argument("--json", action="store_true", help="one JSON document on standard output")
+
+
+def _add_drafting_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--depth", metavar="N", help="most tokens to draft in one step (default: 3 for draft, 15 for ngram)"
     )

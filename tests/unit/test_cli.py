@@ -105,6 +105,9 @@ def test_D14_depth_and_method_are_obeyed(
         (["ask", "hi", "--runtime", "toaster"], "There is no runtime 'toaster'.", "Known ones"),
         (["ask", "hi", "--model", "nix"], "There is no model nix", "pardec-chat models"),
         (["bench", "--categories", "poetry"], "There is no prompt category 'poetry'.", "Choose from chat, code"),
+        (["bench", "--categories", ","], "No prompt category is named.", "Choose from chat, code"),
+        (["bench", "--prompts", "0"], "0 prompts of a category are too few.", "Give 1 or more."),
+        (["check", "--prompts", "0"], "0 prompts of a category are too few.", "Give 1 or more."),
         (["bench", "--rounds", "0"], "--rounds and --max-tokens count from 1.", "Give 1 or more."),
     ],
 )
