@@ -18,6 +18,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.theme import Theme
 
+from pardec_chat.app.palette import DARK, LIGHT, Palette
 from pardec_chat.app.screens.chat import ChatScreen
 from pardec_chat.app.screens.session import ChatOptions, EngineLike, ModelEntry
 from pardec_chat.app.terminal import guarded_terminal
@@ -29,36 +30,27 @@ logger = logging.getLogger(__name__)
 #: What the engine may take to end, when everything else is over already.
 _CLOSE_SECONDS = 1.2
 
-_DARK = Theme(
-    name="pardec-dark",
-    dark=True,
-    primary="#7cc4a8",
-    accent="#7cc4a8",
-    secondary="#7cc4a8",
-    foreground="#d6d9dc",
-    background="#14171a",
-    surface="#1b1f23",
-    panel="#1b1f23",
-    success="#7cc4a8",
-    warning="#d9b36c",
-    error="#e08a7d",
-    variables={"rule": "#2b3137", "quiet": "#8a939b", "track": "#343b42"},
-)
-_LIGHT = Theme(
-    name="pardec-light",
-    dark=False,
-    primary="#0f766e",
-    accent="#0f766e",
-    secondary="#0f766e",
-    foreground="#24292e",
-    background="#fbfaf7",
-    surface="#f1efe9",
-    panel="#f1efe9",
-    success="#0f766e",
-    warning="#8a5a00",
-    error="#b3261e",
-    variables={"rule": "#dcd8ce", "quiet": "#667079", "track": "#d5d1c6"},
-)
+
+def _theme(name: str, palette: Palette, *, dark: bool) -> Theme:
+    return Theme(
+        name=name,
+        dark=dark,
+        primary=palette.primary,
+        accent=palette.primary,
+        secondary=palette.primary,
+        foreground=palette.foreground,
+        background=palette.background,
+        surface=palette.surface,
+        panel=palette.surface,
+        success=palette.primary,
+        warning=palette.warning,
+        error=palette.error,
+        variables={"rule": palette.rule, "quiet": palette.quiet, "track": palette.track},
+    )
+
+
+_DARK = _theme("pardec-dark", DARK, dark=True)
+_LIGHT = _theme("pardec-light", LIGHT, dark=False)
 
 
 def make_engine(runtime: str = "llamacpp") -> EngineLike:

@@ -24,6 +24,16 @@ def log_file() -> Path:
     return Path(platformdirs.user_log_dir(_NAME)) / "pardec-chat.log"
 
 
+def learned() -> Path:
+    """Folder of what was measured about models on this machine; deleting it costs some answers' worth of learning."""
+    return Path(platformdirs.user_cache_dir(_NAME)) / "learned"
+
+
+def earlier() -> Path:
+    """Folder of earlier answers that n-grams may copy from; there only where the user agreed to it."""
+    return Path(platformdirs.user_data_dir(_NAME)) / "earlier"
+
+
 def catalogue() -> Path:
     """The catalogue that comes with the program."""
     return ROOT / "models.toml"
@@ -32,3 +42,9 @@ def catalogue() -> Path:
 def prompts() -> Path:
     """The benchmark's prompt sets, one TOML file a category."""
     return ROOT / "assets" / "prompts"
+
+
+def pictures() -> Path:
+    """Where files go that a user asks for: the folder of downloads, or the working one where there is none."""
+    downloads = platformdirs.user_downloads_path()
+    return downloads if downloads.is_dir() else Path.cwd()

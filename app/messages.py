@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from pardec_chat.app.chat.request import Event, Loaded
     from pardec_chat.app.screens.session import EngineLike
+    from pardec_chat.backends.decoding.explain import Explanation
 
 
 def post(pump: MessagePump, message: Message) -> None:
@@ -104,3 +105,31 @@ class PromptSubmitted(Message):
     """The user sends this text."""
 
     text: str
+
+
+@dataclass
+class Explained(Message):
+    """The engine tells what its choices rest on."""
+
+    explanation: Explanation
+
+
+@dataclass
+class ExplainFailed(Message):
+    """There is no explanation, or a measurement failed."""
+
+    error: BaseException
+
+
+@dataclass
+class CalibrationProgress(Message):
+    """Passes are being measured; `done` goes from 0 to 1."""
+
+    done: float
+
+
+@dataclass
+class Calibrated(Message):
+    """A measurement is over; the explanation is that of a short context."""
+
+    explanation: Explanation

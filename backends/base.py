@@ -30,6 +30,8 @@ class Method(StrEnum):
     PLAIN = "plain"
     DRAFT = "draft"
     NGRAM = "ngram"
+    #: Whichever of the others is measured fastest here and now; never the source of a draft.
+    AUTO = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +43,14 @@ class Draft:
     probabilities: one row a token, the distributions they were really drawn from, in the runtime's own arrays (siblings
         drawn without replacement share the first one's row); None when the tokens were not drawn but chosen.
     source: the method that proposed them.
+    confidence: for each token the probability of the source's best one there; empty where nobody asked for it.
     """
 
     tokens: Sequence[int]
     parents: Sequence[int]
     source: Method
     probabilities: Sequence[object] | None = None
+    confidence: Sequence[float] = ()
 
     def __post_init__(self) -> None:
         if len(self.parents) != len(self.tokens):
@@ -57,9 +61,14 @@ class Draft:
             raise ValueError("a drawn draft needs one row of probabilities for each token")
 
     @staticmethod
-    def chain(tokens: Sequence[int], source: Method, probabilities: Sequence[object] | None = None) -> Draft:
+    def chain(
+        tokens: Sequence[int],
+        source: Method,
+        probabilities: Sequence[object] | None = None,
+        confidence: Sequence[float] = (),
+    ) -> Draft:
         """A draft in which each token follows the one before it."""
-        return Draft(tokens, range(-1, len(tokens) - 1), source, probabilities)
+        return Draft(tokens, range(-1, len(tokens) - 1), source, probabilities, confidence)
 
     @property
     def is_chain(self) -> bool:
@@ -216,16 +225,34 @@ class Target(ABC):
         """
 
     @abstractmethod
-    def propose(self, slot: Slot, ids: Sequence[int], n: int, sampler: Sampler) -> Draft:
+    def propose(self, slot: Slot, ids: Sequence[int], n: int, sampler: Sampler, go_on: GoOn | None = None) -> Draft:
         """Bring `slot` to the committed `ids`, then guess a chain of up to `n` tokens that follow them.
 
         What a target is asked when it serves as a draft model. A sampler that draws its drafts gets the rows they were
         drawn from, any other chooses the most probable tokens. The guesses are not committed.
+        go_on: asked after each token; with it the draft holds the confidence in each.
         """
 
     @abstractmethod
     def close(self) -> None:
         """Free weights, cache and buffers; harmless when done twice."""
+
+
+#: Asked after each guessed token with how many there are and the confidence in the last one: the probability of the draft
+#: model's best token there, whichever was drawn. A rule that saw the drawn token would bias what rejection sampling emits.
+GoOn = Callable[[int, float], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the committed text says about one guess, whether it was put before the target or not.
+
+    evidence: what spoke for it, see `Drafter.evidence`. confidence: as for `GoOn`, where the source has one.
+    """
+
+    evidence: int
+    right: bool
+    confidence: float | None = None
 
 
 class Drafter(ABC):
@@ -238,12 +265,31 @@ class Drafter(ABC):
         """A new answer starts in `slot`, whose committed ids are the prompt. should_stop: as for `Slot.prefill`."""
 
     @abstractmethod
-    def draft(self, n_max: int) -> Draft:
-        """Up to `n_max` tokens; `NO_DRAFT` when nothing is worth checking."""
+    def draft(self, n_max: int, go_on: GoOn | None = None) -> Draft:
+        """Up to `n_max` tokens; `NO_DRAFT` when nothing is worth checking. go_on: may end the draft earlier."""
 
     @abstractmethod
     def accept(self, verdict: Verdict) -> None:
-        """The target committed `verdict.tokens`; called after each verify, with or without a draft."""
+        """The target committed `verdict.tokens`; called after each verify, whoever drafted for it."""
+
+    def prepare(self, should_stop: Callable[[], bool]) -> None:
+        """Read what is committed now rather than with the first draft. should_stop: as for `Slot.prefill`."""
+
+    @property
+    def behind(self) -> int:
+        """Committed ids that the next draft has to read first."""
+        return 0
+
+    def evidence(self, n_max: int) -> Sequence[int]:
+        """What would speak for each guess of a draft of up to `n_max` tokens, from 1 on; empty when there is none.
+
+        Guesses with equal evidence are right equally often, given that all before them are: here the place in the draft.
+        """
+        return range(1, n_max + 1)
+
+    def outcomes(self) -> Sequence[Outcome]:
+        """What the last `accept` said about guesses."""
+        return ()
 
     def close(self) -> None:
         """Give back what the drafter holds."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
@@ -8,6 +9,8 @@ import pytest
 
 from pardec_chat.tests import tiny_models
 from pardec_chat.tests.tiny_models import VOCABULARY, TinyVocabulary
+
+_numbers = itertools.count()
 
 
 class Tiny(Protocol):
@@ -37,3 +40,11 @@ def own_log(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
     monkeypatch.setattr(
         "pardec_chat.app.locations.log_file", lambda: tmp_path_factory.getbasetemp() / "pardec-chat.log"
     )
+
+
+@pytest.fixture(autouse=True)
+def own_learning(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test begins with nothing learned, and what it learns is not the user's."""
+    folder = tmp_path_factory.getbasetemp() / "learned" / str(next(_numbers))
+    monkeypatch.setattr("pardec_chat.app.locations.learned", lambda: folder)
+    monkeypatch.setattr("pardec_chat.app.locations.earlier", lambda: folder / "earlier")

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pardec_chat.backends.base import NO_DRAFT, Draft, Drafter, Method, Slot, Target, TokenLogprobs, Verdict
+from pardec_chat.backends.base import NO_DRAFT, Draft, Drafter, GoOn, Method, Slot, Target, TokenLogprobs, Verdict
+from pardec_chat.backends.decoding.depth import Controller
 from pardec_chat.backends.decoding.loop import Generation, Step, step
 from pardec_chat.backends.decoding.params import SamplingParams
 from pardec_chat.backends.decoding.sampler import Sampler
@@ -37,7 +38,8 @@ def begin(
     sampler = Sampler(params, prompt, ends=target.vocabulary.end_ids)
     if drafter is not None:
         drafter.begin(place, sampler, never)
-    return Generation(place, sampler, drafter, depth, max_tokens)
+        drafter.prepare(never)
+    return Generation(place, sampler, [] if drafter is None else [drafter], depth, max_tokens)
 
 
 @dataclass
@@ -62,8 +64,9 @@ def finish(target: Target, generation: Generation) -> Answer:
     """Step until something ends the answer."""
     prompt = list(generation.slot.tokens)
     steps = []
+    controller = Controller()
     while generation.finish_reason is None:
-        steps += step(target, [generation])
+        steps += step(target, [generation], controller)
         check(generation, steps, prompt)
     return Answer(generation, steps)
 
@@ -134,7 +137,7 @@ class Fixed(Drafter):
         """See `Drafter`."""
         self._slot = slot
 
-    def draft(self, n_max: int) -> Draft:
+    def draft(self, n_max: int, go_on: GoOn | None = None) -> Draft:
         """See `Drafter`."""
         self.asked.append(n_max)
         start = len(self._slot.tokens)

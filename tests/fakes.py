@@ -14,6 +14,7 @@ import numpy as np
 from pardec_chat.backends.base import (
     Capabilities,
     Draft,
+    GoOn,
     LoadOptions,
     Prefill,
     Runtime,
@@ -275,7 +276,7 @@ class ScriptedTarget(Target):
             node = draft.parents[node]
         return self._row((*committed, *path))
 
-    def propose(self, slot: Slot, ids: Sequence[int], n: int, sampler: Sampler) -> Draft:
+    def propose(self, slot: Slot, ids: Sequence[int], n: int, sampler: Sampler, go_on: GoOn | None = None) -> Draft:
         """See `Target`."""
         self.check(slot)
         assert isinstance(slot, ScriptedSlot)
@@ -289,7 +290,7 @@ class ScriptedTarget(Target):
                 slot.save()
             return self._row(tuple(slot.cells))
 
-        return acceptance.propose(next_row, n, sampler)
+        return acceptance.propose(next_row, n, sampler, go_on)
 
     def close(self) -> None:
         """See `Target`."""

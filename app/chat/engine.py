@@ -13,9 +13,10 @@ from functools import partial
 from time import perf_counter
 from typing import TypeVar
 
+from pardec_chat.app.chat import earlier
+from pardec_chat.app.chat.kind import kind_of
 from pardec_chat.app.chat.loaded import LoadedModels, Place, pair
 from pardec_chat.app.chat.request import (
-    DEFAULT_DEPTH,
     Failed,
     Loaded,
     ModelChoice,
@@ -23,17 +24,21 @@ from pardec_chat.app.chat.request import (
     Queued,
     Request,
     Sink,
+    default_depth,
 )
 from pardec_chat.app.chat.template import TemplateWorker
 from pardec_chat.app.chat.turn import Turn
 from pardec_chat.backends import registry
 from pardec_chat.backends.base import Runtime
+from pardec_chat.backends.decoding.explain import Explanation, explain
 from pardec_chat.backends.decoding.loop import Generation, step
 from pardec_chat.backends.decoding.sampler import Sampler
 from pardec_chat.backends.errors import QueueFull, UserError
 
 logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
+#: Seconds between two times that what was learned is written down, apart from the end.
+_KEEP_EVERY = 20.0
 _CLOSED = UserError("The engine was closed.", "Start the app again.")
 
 
@@ -79,15 +84,12 @@ class _Live:
 class Engine:
     """Thread-safe front of the owner thread.
 
-    runtime: a name of `registry`, or what makes a runtime (on the owner thread). slots: answers decoded in one forward pass.
+    runtime: a name of `registry`, or what makes a runtime (on the owner thread).
     queue_limit: requests that may wait; one more is refused with QueueFull.
     """
 
-    def __init__(
-        self, runtime: str | Callable[[], Runtime] = "llamacpp", *, slots: int = 1, queue_limit: int = 32
-    ) -> None:
+    def __init__(self, runtime: str | Callable[[], Runtime] = "llamacpp", *, queue_limit: int = 32) -> None:
         self._make: Callable[[], Runtime] = partial(registry.load, runtime) if isinstance(runtime, str) else runtime
-        self._slots = slots
         self._queue_limit = queue_limit
         self._commands: queue.SimpleQueue[_Command] = queue.SimpleQueue()
         self._n_waiting = 0
@@ -98,6 +100,8 @@ class Engine:
         self._models: LoadedModels | None = None
         self._waiting: deque[_Waiting] = deque()
         self._live: list[_Live] = []
+        self._when_idle: deque[_Command] = deque()
+        self._kept = perf_counter()
         self._worker = TemplateWorker()
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._thread.start()
@@ -115,6 +119,21 @@ class Engine:
     def describe(self) -> Future[dict[str, str]]:
         """Version, features and devices of the runtime."""
         return self._call(lambda: self._get_runtime().describe())
+
+    def explain(self, n_context: int = 512) -> Future[Explanation]:
+        """What method and depth are chosen by, with so many tokens in the context. Raises UserError without a model."""
+        return self._call(lambda: explain(self._need_models().controller.knowledge, n_context))
+
+    def calibrate(self, progress: Callable[[float], bool], seconds: float = 25.0) -> Future[Explanation]:
+        """Measure passes and guesses directly; answers that are being written wait meanwhile.
+
+        progress: called on the owner thread with 0…1; returning False ends it early, with what was measured so far.
+        """
+        return self._call(lambda: self._calibrate(progress, seconds), when_idle=True)
+
+    def use_earlier(self, agreed: bool) -> Future[None]:
+        """Keep answers of now on for n-grams to copy from, or forget all that were kept. Raises UserError."""
+        return self._call(lambda: self._use_earlier(agreed))
 
     def submit(self, request: Request, sink: Sink) -> Ticket:
         """Ask for an answer; `sink` gets its events on the owner thread. Raises QueueFull."""
@@ -140,7 +159,8 @@ class Engine:
         self._commands.put(_Command(lambda: None, lambda: None))  # wakes the thread
         self._thread.join(timeout)
 
-    def _call(self, work: Callable[[], _T]) -> Future[_T]:
+    def _call(self, work: Callable[[], _T], *, when_idle: bool = False) -> Future[_T]:
+        """Work for the owner thread. when_idle: behind the answers that are being written, before those that wait."""
         future: Future[_T] = Future()
 
         def command() -> None:
@@ -154,14 +174,20 @@ class Engine:
         with self._lock:
             if self._closing.is_set():
                 raise _CLOSED
-            self._commands.put(_Command(command, future.cancel))
+            self._commands.put(
+                _Command(partial(self._put_off, command, future.cancel) if when_idle else command, future.cancel)
+            )
         return future
 
     # ---- on the owner thread ----
 
+    @property
+    def _slots(self) -> int:
+        return 1 if self._models is None else self._models.choice.slots
+
     def _run(self) -> None:
         while not self._closing.is_set():
-            idle = not self._live and not self._waiting
+            idle = not self._live and not self._waiting and not self._when_idle
             try:
                 command = self._commands.get(block=idle)
             except queue.Empty:
@@ -172,6 +198,8 @@ class Engine:
             else:
                 command.run()
         self._cancel_live()
+        for put_off in self._when_idle:
+            put_off.give_up()
         for waiting in self._waiting:
             waiting.sink(Failed(_CLOSED))
         if self._models is not None:
@@ -186,9 +214,14 @@ class Engine:
             waiting.sink(Queued(ahead - self._slots + 1))
         self._waiting.append(waiting)
 
+    def _put_off(self, run: Callable[[], None], give_up: Callable[[], object]) -> None:
+        self._when_idle.append(_Command(run, give_up))
+
     def _advance(self) -> None:
         """Start what can start, then one forward pass for all live answers."""
-        while self._waiting and len(self._live) < self._slots:
+        while self._when_idle and not self._live:
+            self._when_idle.popleft().run()
+        while self._waiting and not self._when_idle and len(self._live) < self._slots:
             with self._lock:
                 self._n_waiting -= 1
             waiting = self._waiting.popleft()
@@ -205,9 +238,7 @@ class Engine:
                 self._fail_all(_as_user_error(error))
 
     def _start(self, waiting: _Waiting) -> None:
-        models = self._models
-        if models is None:
-            raise UserError("No model is loaded.", "Choose one first.")
+        models = self._need_models()
         request, sink, ticket = waiting.request, waiting.sink, waiting.ticket
         ids = models.encode(request, sink)
         place = models.take_place(ids)
@@ -218,14 +249,17 @@ class Engine:
             return ticket.cancelled or self._closing.is_set()
 
         try:
-            drafter = models.drafter(place, request)
+            drafters = models.drafters(place, request)
             start = perf_counter()
             prefill = place.slot.prefill(ids, should_stop)
             sampler = Sampler(request.sampling, ids, ends=models.target.vocabulary.end_ids)
-            if drafter is not None:
+            depth = default_depth(request.method) if request.depth is None else request.depth
+            kind = kind_of(request.messages, request.prompt)
+            for drafter in drafters:
                 drafter.begin(place.slot, sampler, should_stop)
-            depth = DEFAULT_DEPTH[request.method] if request.depth is None else request.depth
-            generation = Generation(place.slot, sampler, drafter, depth, request.max_tokens)
+                if depth is not None or models.controller.expects(drafter, kind):
+                    drafter.prepare(should_stop)
+            generation = Generation(place.slot, sampler, drafters, depth, request.max_tokens, kind)
             stats = generation.stats
             # The last id of the prompt is evaluated with the first step, so it counts as neither.
             stats.cache_n, stats.prompt_n = prefill.n_cached, prefill.n_evaluated
@@ -234,23 +268,39 @@ class Engine:
             place.busy = False
             raise
         off = models.why_off(request.method)
-        turn = Turn(request, generation, models.target.vocabulary, sink, waiting.submitted, off)
+        turn = Turn(
+            request,
+            generation,
+            models.target.vocabulary,
+            sink,
+            waiting.submitted,
+            off,
+            models.controller.knowledge.plain_ms,
+        )
         live = _Live(turn, ticket, place)
         self._live.append(live)
         if not prefill.complete or generation.finish_reason is not None:
             self._finish(live, cancelled=not prefill.complete)
 
     def _step(self, models: LoadedModels) -> None:
-        steps = step(models.target, [live.turn.generation for live in self._live])
-        for live, one in zip(list(self._live), steps, strict=True):
-            live.turn.feed(one)
-            if live.turn.generation.finish_reason is not None:
-                self._finish(live)
+        alone = [[live] for live in self._live if live.turn.alone]
+        shared = [live for live in self._live if not live.turn.alone]
+        for together in [*alone, shared] if shared else alone:
+            steps = step(models.target, [live.turn.generation for live in together], models.controller)
+            for live, one in zip(together, steps, strict=True):
+                live.turn.feed(one)
+                if live.turn.generation.finish_reason is not None:
+                    self._finish(live)
 
     def _finish(self, live: _Live, *, cancelled: bool = False) -> None:
         self._live.remove(live)
         live.place.busy = False
         live.turn.finish(cancelled=cancelled)
+        if self._models is not None:
+            self._models.remember(live.turn.generation.token_ids)
+        if self._models is not None and not self._live and perf_counter() - self._kept > _KEEP_EVERY:
+            self._kept = perf_counter()
+            self._models.keep()
 
     def _cancel_live(self) -> None:
         for live in list(self._live):
@@ -262,6 +312,24 @@ class Engine:
             live.place.slot.rewind(0)
             live.turn.fail(error)
         self._live.clear()
+
+    def _need_models(self) -> LoadedModels:
+        if self._models is None:
+            raise UserError("No model is loaded.", "Choose one first.")
+        return self._models
+
+    def _use_earlier(self, agreed: bool) -> None:
+        try:
+            earlier.agree(agreed)
+        except OSError as error:
+            raise UserError(f"The folder of earlier answers: {error.strerror}.", "Check its rights.") from error
+        if self._models is not None:
+            self._models.use_earlier(agreed)
+
+    def _calibrate(self, progress: Callable[[float], bool], seconds: float) -> Explanation:
+        models = self._need_models()
+        models.calibrate(lambda done: progress(done) and not self._closing.is_set(), seconds)
+        return explain(models.controller.knowledge)
 
     def _get_runtime(self) -> Runtime:
         if self._runtime is None:
@@ -284,7 +352,7 @@ class Engine:
             if self._models is not None:
                 self._models.close()
                 self._models = None
-            models = self._models = LoadedModels(runtime, choice, self._slots, self._worker, report)
+            models = self._models = LoadedModels(runtime, choice, self._worker, report)
         models.set_draft(choice, masked, notices)
         return models.describe()
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from pardec_chat.app.chat.earlier import Earlier, is_agreed
+from pardec_chat.app.chat.learned import Learned
 from pardec_chat.app.chat.overflow import fit
 from pardec_chat.app.chat.request import Loaded, Message, ModelChoice, Notice, Request, Sink
 from pardec_chat.app.chat.template import Template, TemplateWorker
 from pardec_chat.backends.base import Drafter, LoadOptions, Method, Runtime, Slot, Target
+from pardec_chat.backends.decoding.calibration import calibrate
+from pardec_chat.backends.decoding.depth import Controller
 from pardec_chat.backends.decoding.pairing import compare
 from pardec_chat.backends.decoding.prefix import common_prefix
 from pardec_chat.backends.drafters.draft_model import DraftModel
-from pardec_chat.backends.drafters.ngram import MIN_MATCH, Ngram
+from pardec_chat.backends.drafters.ngram import Ngram
 from pardec_chat.backends.errors import MethodUnavailable, OutOfMemory, PairImpossible, UserError
 
 
@@ -41,12 +45,16 @@ class LoadedModels:
         self,
         runtime: Runtime,
         choice: ModelChoice,
-        slots: int,
         worker: TemplateWorker,
         report: Callable[[float], bool],
     ) -> None:
         self._runtime = runtime
-        self._slots = slots
+        #: Chooses method and depth, and learns what they give with these models.
+        self.controller = Controller()
+        self._learned: Learned | None = None
+        self._earlier: Earlier | None = None
+        self._build = runtime.describe()
+        self._slots = slots = choice.slots
         self._report = report
         self.choice = choice
         self.target: Target = runtime.load(
@@ -59,16 +67,24 @@ class LoadedModels:
         self._notices: list[str] = []
         #: Why there is no draft model although one was asked for; empty otherwise.
         self.off = ""
+        self.use_earlier(is_agreed())
 
     def serves(self, choice: ModelChoice) -> bool:
         """Whether the loaded target is the one that `choice` asks for."""
         mine = self.choice
-        return (mine.model, mine.n_ctx, mine.threads) == (choice.model, choice.n_ctx, choice.threads)
+        return replace(mine, draft=None) == replace(choice, draft=None)
 
     def set_draft(self, choice: ModelChoice, masked: tuple[int, ...], notices: Sequence[str]) -> None:
         """Take the draft model of `choice` in place of the present one; without one when it cannot be loaded."""
         self._close_draft()
+        self.keep()
         self.choice = choice
+        self._learned = Learned.of(choice, self._runtime.name, self._build)
+        known = self._learned.restore()
+        costs = self.controller.knowledge.costs
+        self.controller = Controller(known)
+        if known is None:  # the target is the same as before: what its passes take need not be learned again
+            self.controller.knowledge.costs.adopt_passes(costs)
         self._banned, self._notices, self.off = masked, list(notices), ""
         if choice.draft is None:
             return
@@ -135,24 +151,29 @@ class LoadedModels:
     def _shared(place: Place, ids: Sequence[int]) -> int:
         return common_prefix(list(place.slot.tokens), ids)
 
-    def drafter(self, place: Place, request: Request) -> Drafter | None:
-        """What drafts for a request: the place's own one, None for plain decoding. Raises MethodUnavailable."""
+    def drafters(self, place: Place, request: Request) -> list[Drafter]:
+        """What may draft for a request: the place's own ones, none for plain decoding. Raises MethodUnavailable."""
         method = request.method
         if method == Method.DRAFT and self._draft is None and not self.off:
             raise MethodUnavailable(
                 "The method draft needs a draft model.", "Choose one (--draft ID), or another method."
             )
         if self.why_off(method):
-            return None
-        min_match = request.ngram_min_match or MIN_MATCH
-        key = (method, min_match if method == Method.NGRAM else 0)
-        if key not in place.drafters:
-            place.drafters[key] = (
-                DraftModel(self._draft, self._banned)
-                if method == Method.DRAFT and self._draft is not None
-                else Ngram(min_match)
-            )
-        return place.drafters[key]
+            return []
+        drafters: list[Drafter] = []
+        if method in (Method.NGRAM, Method.AUTO):
+            guided = method == Method.AUTO
+            key = (method, request.ngram_min_match or 0)
+            if key not in place.drafters:
+                text = self._earlier.text if self._earlier is not None else None
+                place.drafters[key] = Ngram(request.ngram_min_match, guided=guided, earlier=text)
+            drafters.append(place.drafters[key])
+        if method in (Method.DRAFT, Method.AUTO) and self._draft is not None:
+            of_model = (Method.DRAFT, 0)
+            if of_model not in place.drafters:
+                place.drafters[of_model] = DraftModel(self._draft, self._banned)
+            drafters.append(place.drafters[of_model])
+        return drafters
 
     def why_off(self, method: Method) -> str:
         """Why nothing is drafted with `method`; empty when something is."""
@@ -162,8 +183,38 @@ class LoadedModels:
             return "this model's memory cannot be rewound on this runtime"
         return self.off if method == Method.DRAFT else ""
 
+    def calibrate(self, progress: Callable[[float], bool], seconds: float) -> None:
+        """Measure what passes and guesses take. Places that no answer uses are given up for it, their caches with them."""
+        for place in [place for place in self._places if not place.busy]:
+            self._places.remove(place)
+            place.close()
+        drafter = None if self._draft is None else DraftModel(self._draft, self._banned)
+        try:
+            calibrate(self.target, drafter, self.controller.knowledge.costs, seconds=seconds, progress=progress)
+        finally:
+            if drafter is not None:
+                drafter.close()
+
+    def use_earlier(self, agreed: bool) -> None:
+        """Let n-grams copy from earlier answers of this model, or from this conversation alone."""
+        self._earlier = Earlier(self.choice.model, self.target.vocabulary.size) if agreed else None
+        for place in self._places:
+            for key in [key for key in place.drafters if key[0] != Method.DRAFT]:
+                place.drafters.pop(key).close()
+
+    def remember(self, answer: Sequence[int]) -> None:
+        """An answer is whole: later ones may copy from it, where the user agreed."""
+        if self._earlier is not None:
+            self._earlier.add(answer)
+
+    def keep(self) -> None:
+        """Write down what was learned so far."""
+        if self._learned is not None:
+            self._learned.save(self.controller.knowledge)
+
     def close(self) -> None:
         """Free everything, in the order of dependence."""
+        self.keep()
         self._close_draft()
         for place in self._places:
             place.close()

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 DEFAULT_DEPTH = {Method.PLAIN: 0, Method.DRAFT: 3, Method.NGRAM: 15}
 
 
+def default_depth(method: Method) -> int | None:
+    """Tokens to draft in one step when nobody says otherwise; None leaves it to the controller."""
+    return DEFAULT_DEPTH.get(method)
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """One message of a conversation; role is system, user or assistant."""
@@ -35,8 +40,9 @@ class Request:
     messages: the conversation so far; or prompt: a text that is continued as it is, without a template.
     answer_ids: ids with which the answer is known to begin; what is asked for comes after them.
     max_tokens: None leaves it to the context's edge. stop: texts that end the answer and are not part of it.
-    depth: most tokens to draft in one step; None takes the method's default.
+    depth: most tokens to draft in one step; None takes the method's default. With the method auto there is none to give.
     overflow: whether the oldest turns may be left out when the context is full.
+    alone: the answer gets forward passes of its own, so that another one beside it does not change its speed.
     """
 
     messages: Sequence[Message] = ()
@@ -49,24 +55,33 @@ class Request:
     depth: int | None = None
     ngram_min_match: int | None = None
     overflow: Literal["drop", "refuse"] = "drop"
+    alone: bool = False
 
     def __post_init__(self) -> None:
         if self.max_tokens is not None and self.max_tokens < 1:
             raise BadSetting(f"max_tokens is {self.max_tokens}.", "Give 1 or more.")
         if self.depth is not None and not 0 <= self.depth <= MAX_DEPTH:
             raise BadSetting(f"depth is {self.depth}, which is outside 0 to {MAX_DEPTH}.", "Give a value inside.")
+        if self.depth is not None and self.method == Method.AUTO:
+            raise BadSetting(
+                "The method auto finds the depth itself.", "Leave the depth out, or choose another method."
+            )
         if self.ngram_min_match is not None and self.ngram_min_match < 1:
             raise BadSetting(f"The shortest match is {self.ngram_min_match} tokens.", "Give 1 or more.")
 
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """What to load. n_ctx: tokens a conversation can hold; threads: None takes one for each physical core."""
+    """What to load.
+
+    n_ctx: tokens a conversation can hold. threads: None takes one for each physical core. slots: answers at the same time.
+    """
 
     model: Path
     draft: Path | None = None
     n_ctx: int | None = None
     threads: int | None = None
+    slots: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +107,16 @@ class Status:
 class Figures(Rates):
     """A copy of the counters of an answer at one moment; see `Stats` for their meaning, `Rates` for what follows from them.
 
+    using, depth: what guesses now and how far, `plain` and 0 for nothing: with the method auto they change as it decodes.
+    plain_per_second: tokens a second of plain decoding here and now, from measured passes; None before the first.
     context_used, context_size: tokens the conversation takes, and may take.
     """
 
     method: Method
     depth: int
     status: Status
+    using: Method
+    plain_per_second: float | None
     predicted_n: int
     predicted_ms: float
     steps: int
@@ -110,6 +129,12 @@ class Figures(Rates):
     ttft_ms: float
     context_used: int
     context_size: int
+
+    @property
+    def speedup(self) -> float | None:
+        """Measured speed over that of plain decoding on this machine; None while either is not known."""
+        rate, plain = self.tokens_per_second, self.plain_per_second
+        return rate / plain if rate is not None and plain else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from time import perf_counter
 
 from pardec_chat.app.chat.detokenizer import Detokenizer
@@ -10,23 +11,36 @@ from pardec_chat.app.chat.request import Delta, Failed, Figures, Finished, Reque
 from pardec_chat.app.chat.stop import StopStrings
 from pardec_chat.backends.base import Method, TokenLogprobs, Vocabulary
 from pardec_chat.backends.decoding.loop import Generation, Step
+from pardec_chat.backends.decoding.options import PLAIN, Choice, Option
 from pardec_chat.backends.errors import UserError
 
+_NOTHING_TO_COPY = "no repeated text to copy so far"
 #: End markers that a model may also write letter by letter; markup such as `</s>` is left alone, people write that.
 _MARKER = re.compile(r"<\|[^|]+\|>|<end_of_turn>|<\uff5c[^\uff5c]+\uff5c>")
 
 
 class Turn:
-    """Feeds on the steps of one `Generation`."""
+    """Feeds on the steps of one `Generation`.
+
+    off: why nothing is drafted, where nothing is. plain_ms: a single step with so many tokens in the context.
+    """
 
     def __init__(
-        self, request: Request, generation: Generation, vocabulary: Vocabulary, sink: Sink, submitted: float, off: str
+        self,
+        request: Request,
+        generation: Generation,
+        vocabulary: Vocabulary,
+        sink: Sink,
+        submitted: float,
+        off: str,
+        plain_ms: Callable[[int], float | None],
     ) -> None:
         self.generation = generation
         self._request = request
         self._sink = sink
         self._submitted = submitted
         self._off = off
+        self._plain_ms = plain_ms
         self._detokenizer = Detokenizer(vocabulary.piece)
         markers = [text for end in vocabulary.end_ids if _MARKER.fullmatch(text := vocabulary.text(end))]
         self._stops = StopStrings([*request.stop, *markers])
@@ -91,14 +105,24 @@ class Turn:
         """Send that there is no more of this answer."""
         self._sink(Failed(error))
 
+    @property
+    def alone(self) -> bool:
+        """See `Request.alone`."""
+        return self._request.alone
+
     def figures(self) -> Figures:
         """The counters as they are now."""
         generation = self.generation
         stats = generation.stats
+        using, depth = self._using()
+        n_context = len(generation.slot.tokens)
+        plain_ms = self._plain_ms(n_context)
         return Figures(
             method=self._request.method,
-            depth=generation.depth,
+            depth=depth,
             status=self._status(),
+            using=using,
+            plain_per_second=None if plain_ms is None else 1e3 / plain_ms,
             predicted_n=stats.predicted_n,
             predicted_ms=stats.predicted_ms,
             steps=stats.steps,
@@ -109,19 +133,45 @@ class Turn:
             cache_n=stats.cache_n,
             prompt_ms=stats.prompt_ms,
             ttft_ms=stats.ttft_ms,
-            context_used=len(generation.slot.tokens),
+            context_used=n_context,
             context_size=generation.slot.n_ctx,
         )
 
+    def _using(self) -> tuple[Method, int]:
+        generation = self.generation
+        if generation.depth is not None:
+            return (generation.drafters[0].method if generation.drafters else Method.PLAIN), generation.depth
+        taken = generation.choice.taken if generation.choice is not None else PLAIN
+        return taken.method, taken.depth
+
     def _status(self) -> Status:
-        drafter = self.generation.drafter
-        if drafter is None:
+        generation = self.generation
+        if not generation.drafters:
             return Status("off", self._off)
-        if self.generation.depth == 0:
+        if generation.depth is None:
+            return _status_of(generation.choice)
+        if generation.depth == 0:
             return Status("off", "depth 0: nothing may be drafted")
-        stats = self.generation.stats
+        stats = generation.stats
         if stats.draft_n:
             return Status("active", f"{stats.draft_n_accepted} of {stats.draft_n} drafted tokens accepted")
-        if drafter.method == Method.NGRAM:
-            return Status("idle", "no repeated text to copy so far")
+        if generation.drafters[0].method == Method.NGRAM:
+            return Status("idle", _NOTHING_TO_COPY)
         return Status("idle", "nothing drafted so far")
+
+
+def _status_of(choice: Choice | None) -> Status:
+    """What the controller does and why, from what it expects."""
+    if choice is None:
+        return Status("idle", "the first step measures plain decoding")
+    if choice.taken.method != Method.PLAIN:
+        why = "a try, to learn" if choice.is_try else "because"
+        return Status("active", f"{why}: {_expected(choice.taken)}")
+    if choice.rejected is None:
+        return Status("idle", _NOTHING_TO_COPY)
+    return Status("idle", f"plain is fastest here: {_expected(choice.rejected)}")
+
+
+def _expected(option: Option) -> str:
+    guesses = "1 guess" if option.depth == 1 else f"{option.depth} guesses"
+    return f"{guesses} give {option.tokens:.1f} tokens for {option.cost:.1f} steps"

@@ -96,7 +96,7 @@ def _greedy(
             sampling=SamplingParams(temperature=0.0, logprobs=2),
             max_tokens=arguments.max_tokens - len(given),
             method=method,
-            depth=options.depth(arguments.depth),
+            depth=None if method == "auto" else options.depth(arguments.depth),
             ngram_min_match=arguments.ngram_min_match,
             answer_ids=given,
         ),

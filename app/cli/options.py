@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from pardec_chat.backends.base import Method
     from pardec_chat.backends.decoding.params import SamplingParams
 
-METHODS = ("plain", "draft", "ngram")
+METHODS = ("auto", "plain", "draft", "ngram")
 #: Methods that later versions bring: refused with a word about it.
-_LATER = ("auto", "lookahead", "medusa", "eagle", "mtp")
+_LATER = ("lookahead", "medusa", "eagle", "mtp")
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +36,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 def add_method_options(parser: argparse.ArgumentParser) -> None:
     """How tokens are guessed."""
     group = parser.add_argument_group("parallel decoding")
-    group.add_argument("--method", metavar="M", help=f"{', '.join(METHODS)} (default: draft with --draft, else ngram)")
+    group.add_argument("--method", metavar="M", help=f"{', '.join(METHODS)} (default: auto)")
     _add_drafting_options(group)
 
 
@@ -55,7 +55,9 @@ def add_measuring_options(parser: argparse.ArgumentParser, max_tokens: int) -> N
 
 def _add_drafting_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--depth", metavar="N", help="most tokens to draft in one step (default: 3 for draft, 15 for ngram)"
+        "--depth",
+        metavar="N",
+        help="most tokens to draft in one step (default: 3 for draft, 15 for ngram; auto finds it)",
     )
     group.add_argument(
         "--ngram-min-match", type=int, metavar="N", help="shortest repeated text that ngram acts on, in tokens"
@@ -100,12 +102,12 @@ def sampling(arguments: argparse.Namespace) -> SamplingParams:
 
 
 def method(name: str | None, *, has_draft: bool) -> Method:
-    """The method asked for; without one what the models allow. Raises MethodUnavailable."""
+    """The method asked for, `auto` without one. Raises MethodUnavailable."""
     from pardec_chat.backends.base import Method
     from pardec_chat.backends.errors import MethodUnavailable
 
     if name is None:
-        return Method.DRAFT if has_draft else Method.NGRAM
+        return Method.AUTO
     if name not in METHODS:
         what = "comes in a later version" if name in _LATER else "is unknown"
         raise MethodUnavailable(f"The method {name} {what}.", f"Choose one of {', '.join(METHODS)}.")

@@ -12,7 +12,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.screen import Screen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from pardec_chat.app.messages import (
     EngineMissing,
@@ -27,11 +27,14 @@ from pardec_chat.app.plain_text import visible_line
 from pardec_chat.app.screens.answer import Answer
 from pardec_chat.app.screens.choosing import choose_method, choose_models
 from pardec_chat.app.screens.help import HelpScreen
+from pardec_chat.app.screens.pays import PaysScreen
+from pardec_chat.app.screens.race import RaceScreen
 from pardec_chat.app.screens.session import ChatOptions, EngineLike, Session
 from pardec_chat.app.screens.turn import Turn
 from pardec_chat.app.widgets.body import Body
 from pardec_chat.app.widgets.conversation import Conversation
 from pardec_chat.app.widgets.header import Header
+from pardec_chat.app.widgets.keys import Keys
 from pardec_chat.app.widgets.message import UserMessage
 from pardec_chat.app.widgets.metrics import MetricsPanel
 from pardec_chat.app.widgets.metrics_line import MetricsLine
@@ -48,6 +51,8 @@ Figures = Literal["panel", "line", "none"]
 _CYCLE: tuple[Figures, ...] = ("panel", "line", "none")
 #: From this width on the panel stands beside the conversation unless the user wants it otherwise.
 _WIDE = 100
+#: Keys that the line at the bottom shows only where it is wide.
+_SELDOM = ("f5", "f6")
 _NO_MODEL = "No model is loaded: F3 chooses one."
 
 
@@ -62,7 +67,19 @@ class ChatScreen(Screen[None]):
         Binding("ctrl+n", "new", "new", tooltip="A new conversation", id="new"),
         Binding("f2", "choose_method", "method", key_display="F2", tooltip="What guesses ahead", id="method"),
         Binding("f3", "choose_models", "model", key_display="F3", tooltip="Model and draft model", id="model"),
+        Binding("f4", "pays", "pays?", key_display="F4", tooltip="Whether guessing pays here, and why", id="pays"),
         Binding("f5", "figures", "panel", key_display="F5", tooltip="Figures: panel, one line, none", id="panel"),
+        # With priority, since a text area marks a line with it.
+        Binding(
+            "f6",
+            "race",
+            "race",
+            show=False,
+            key_display="F6",
+            priority=True,
+            tooltip="Two methods side by side",
+            id="race",
+        ),
         Binding("f1", "help", "keys", key_display="F1", tooltip="All keys, what the figures mean", id="help"),
     ]
 
@@ -73,6 +90,8 @@ class ChatScreen(Screen[None]):
         # Tokens of the context that are taken while no answer says so.
         self._used = 0
         self._figures: Figures | None = None
+        # The load that brings back what was there before a race: nothing is new then.
+        self._load_back = 0
         self._pace = Pacer(self, self._draw)
 
     # ---- what is seen ----
@@ -85,7 +104,7 @@ class ChatScreen(Screen[None]):
         with Horizontal(id="entry"):
             yield Static("›", id="glyph")
             yield Prompt()
-        yield Footer(compact=True, show_command_palette=False)
+        yield Keys(_SELDOM)
 
     @property
     def conversation(self) -> Conversation:
@@ -184,10 +203,14 @@ class ChatScreen(Screen[None]):
         """A model is ready to answer."""
         if message.load != self.session.load_number:
             return
+        back, before = message.load == self._load_back, self.session.loaded
+        told = before.notices if back and before is not None else ()
         change = self.session.take_loaded(message.loaded)
-        self._turn, self._used = None, 0
+        if not back:
+            self._turn, self._used = None, 0
         for notice in filter(None, (*message.loaded.notices, change)):
-            await self._note(Note(notice))
+            if notice not in told:
+                await self._note(Note(notice))
         self._show_state()
         self.prompt.focus()
 
@@ -295,6 +318,11 @@ class ChatScreen(Screen[None]):
         """Read on or back while the prompt keeps the keys."""
         self.conversation.read(where)
 
+    def action_pays(self) -> None:
+        """What checking and guessing cost here, and what follows."""
+        answer = self._turn.answer if self._turn is not None else None
+        self.app.push_screen(PaysScreen(self.session, self._used if answer is None else answer.context_used))
+
     def action_help(self) -> None:
         """All keys, what the figures mean, and the promise."""
         self.app.push_screen(HelpScreen([*self.BINDINGS, *self.app.BINDINGS]))
@@ -321,3 +349,18 @@ class ChatScreen(Screen[None]):
             return
         if choice is not None:
             self._load(*choice)
+
+    @work(group="choose", exclusive=True)
+    async def action_race(self) -> None:
+        """Two ways of decoding side by side; the models make room for it and come back afterwards."""
+        session = self.session
+        if session.busy or session.loaded is None or session.loading is not None or session.choice is None:
+            why = "An answer is being written: esc stops it." if session.busy else f"Not yet: {self.state}."
+            self.notify(why, markup=False)
+            return
+        error = await self.app.push_screen_wait(RaceScreen(session))
+        if error is not None:
+            logger.error("no race", exc_info=error)
+            await self._note(Note.of(error, "There is no race:"))
+        self._load(*session.choice)
+        self._load_back = session.load_number

@@ -34,6 +34,9 @@ _FIGURES = (
     ("from the cache", "tokens of the prompt that were there already from the turn before"),
     ("whole answer", "from sending to the last token"),
     ("context", "tokens this conversation takes, and may take"),
+    ("single step", "a pass of the large model for one token; what checking and guessing costs is counted in it"),
+    ("right", "guesses that were right, of those checked at that place or behind such a match; ± one standard error"),
+    ("speed-up", "speed over that of plain decoding, as it follows from costs and right guesses"),
 )
 
 _PROMISE = (

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from textual.message_pump import MessagePump
 
     from pardec_chat.app.chat.request import Loaded, ModelChoice, Request, Sink
+    from pardec_chat.backends.decoding.explain import Explanation
     from pardec_chat.backends.decoding.params import SamplingParams
 
 
@@ -47,6 +48,12 @@ class EngineLike(Protocol):
 
     def submit(self, request: Request, sink: Sink) -> TicketLike:
         """See `Engine.submit`."""
+
+    def explain(self, n_context: int = 512) -> Future[Explanation]:
+        """See `Engine.explain`."""
+
+    def calibrate(self, progress: Callable[[float], bool], seconds: float = 25.0) -> Future[Explanation]:
+        """See `Engine.calibrate`."""
 
     def close(self, timeout: float = 10.0) -> None:
         """See `Engine.close`."""
@@ -69,6 +76,7 @@ class ChatOptions:
 
     model: what to load at once; None leaves it to the user. sampling: None takes the defaults.
     system: system prompt, empty for none. choices: the models on disk; read each time a picker opens.
+    slots: answers at the same time.
     """
 
     model: Path | None = None
@@ -81,6 +89,7 @@ class ChatOptions:
     system: str = ""
     n_ctx: int | None = None
     threads: int | None = None
+    slots: int = 1
     choices: Callable[[], Sequence[ModelEntry]] = tuple
     theme: str = "pardec-dark"
 
@@ -155,14 +164,15 @@ class Session:
         """Load models; ModelLoaded or LoadFailed with this `load_number` will follow."""
         from pardec_chat.app.chat.request import ModelChoice
 
-        if self.engine is None:
+        if self.engine is None or self._closed:
             return
         self.load_number += 1
         self.loading, self.load_done, self._load_draft = (model, draft), None, False
         with suppress(UserError):  # only for their names; the picker tells what is wrong with the folder
             self._known = {entry.path: entry.name for entry in self.options.choices()}
         number, pump = self.load_number, self._pump
-        choice = ModelChoice(model, draft, self.options.n_ctx, self.options.threads)
+        options = self.options
+        choice = ModelChoice(model, draft, options.n_ctx, options.threads, options.slots)
         future = self.engine.load(choice, lambda done: post(pump, LoadProgress(number, done)))
         future.add_done_callback(partial(_report, pump, number))
 
@@ -184,12 +194,13 @@ class Session:
         assert self.choice is not None
         draft = self.choice[1]
         if draft is None and self.method == Method.DRAFT:
-            self.method = Method.PLAIN
-            return "The method is plain now: there is no draft model."
-        # The models the app was started with go with the method it was started with; later choices speak for themselves.
-        if draft is not None and before is not None and before[1] != draft and self.method != Method.DRAFT:
-            self.method = Method.DRAFT
-            return "The method is draft now."
+            self.method = Method.AUTO
+            return "The method is auto now: there is no draft model."
+        # Whoever chooses a draft model wants it used; auto sees for itself.
+        chosen = draft is not None and before is not None and before[1] != draft
+        if chosen and self.method not in (Method.DRAFT, Method.AUTO):
+            self.method = Method.AUTO
+            return "The method is auto now."
         return ""
 
     def take_failed_load(self, error: BaseException) -> bool:
@@ -220,15 +231,15 @@ class Session:
 
     @property
     def depth(self) -> int:
-        """How many tokens the method will guess at a time; 0 while that is not known."""
+        """How many tokens the method will guess at a time; 0 while that is not known, and for auto, which finds out."""
         # A depth that was given is meant for the method that was given with it.
-        if self.options.depth is not None and self.method == self.options.method:
+        if self.method != Method.AUTO and self.options.depth is not None and self.method == self.options.method:
             return self.options.depth
         if self.loaded is None:
             return 0
-        from pardec_chat.app.chat.request import DEFAULT_DEPTH
+        from pardec_chat.app.chat.request import default_depth
 
-        return DEFAULT_DEPTH[self.method]
+        return default_depth(self.method) or 0
 
     def why_not(self, method: Method) -> str:
         """Why `method` cannot be chosen now; empty when it can."""
@@ -290,7 +301,7 @@ class Session:
             sampling=options.sampling or SamplingParams(),
             max_tokens=options.max_tokens,
             method=self.method,
-            depth=self.depth,
+            depth=None if self.method == Method.AUTO else self.depth,
             ngram_min_match=options.ngram_min_match,
         )
         self.turn += 1

@@ -21,6 +21,15 @@ def curve(values: Sequence[float], top: float) -> str:
     return "".join(_LEVELS[min(len(_LEVELS) - 1, max(0, round(value * scale)))] for value in values)
 
 
+def columns(values: Sequence[float], height: int, width: int) -> list[list[str]]:
+    """Bars that stand side by side, drawn from the highest line to the lowest; the largest value reaches the top."""
+    eighths = [max(1, round(value / max(values) * height * 8)) for value in values]
+    return [
+        [(" " + _LEVELS)[min(8, max(0, value - line * 8))] * width for value in eighths]
+        for line in reversed(range(height))
+    ]
+
+
 def round_top(value: float) -> float:
     """The next of 1, 1.5, 2, 3, 4, 6, 8, 10, 15, …: a scale that changes seldom while values grow."""
     power = 1.0

@@ -47,6 +47,17 @@ def seconds(milliseconds: float) -> str:
     return f"{minutes:,} min {rest:02} s"
 
 
+def milliseconds(ms: float) -> str:
+    """Three figures of a short time."""
+    return f"{ms:.2f} ms" if ms < 9.995 else f"{ms:.1f} ms" if ms < 99.95 else f"{ms:,.0f} ms"
+
+
+def times(speedup: float) -> str:
+    """A speed-up: 1.7x; what is a little faster or slower must not look like neither: 0.97x."""
+    short = f"{speedup:.1f}x"
+    return f"{speedup:.2f}x" if short == "1.0x" else short
+
+
 def ordinal(n: int) -> str:
     """1st, 2nd, 3rd, 4th, …, 11th, …, 21st."""
     ending = "th" if n % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import cast
 
 import numpy as np
 
-from pardec_chat.backends.base import Draft, Method, TokenLogprobs, Verdict
+from pardec_chat.backends.base import Draft, GoOn, Method, TokenLogprobs, Verdict
 from pardec_chat.backends.decoding.sampler import Sampler
 from pardec_chat.kernels.sampling.reference import Distribution, Logits, largest, log_softmax
 from pardec_chat.kernels.verify_accept import reference
@@ -50,28 +51,35 @@ def judge(draft: Draft, row: Callable[[int], Logits], sampler: Sampler) -> Verdi
     return Verdict(result.tokens, result.path, logprobs)
 
 
-def propose(next_row: Callable[[int | None], Logits], n: int, sampler: Sampler) -> Draft:
-    """A chain of up to `n` tokens from a draft model whose rows come one at a time.
+def propose(next_row: Callable[[int | None], Logits], n: int, sampler: Sampler, go_on: GoOn | None = None) -> Draft:
+    """A chain of up to `n` tokens from a draft model whose rows come one at a time; see `Target.propose`.
 
     next_row: logits [V] after the committed ids for None, then after each guessed token. Stops behind an end token, since
         nothing can be accepted after one.
     """
     tokens: list[int] = []
     rows: list[Distribution] | None = [] if sampler.draws_drafts else None
+    confidence: list[float] = []
     token: int | None = None
     try:
         while len(tokens) < n and token not in sampler.ends:
             logits = next_row(token)
             if rows is None:
                 token = sampler.best(logits)
+                if go_on is not None:
+                    confidence.append(math.exp(float(log_softmax(logits, np.array([token]))[0])))
             else:
                 rows.append(sampler.distribution(logits))
                 token = sampler.pick(rows[-1])
+                if go_on is not None:
+                    confidence.append(float(rows[-1].weights.max()))
             tokens.append(token)
             sampler.push(token)
+            if go_on is not None and not go_on(len(tokens), confidence[-1]):
+                break
     finally:
         sampler.pop(len(tokens))
-    return Draft.chain(tokens, Method.DRAFT, rows)
+    return Draft.chain(tokens, Method.DRAFT, rows, confidence)
 
 
 def _logprobs(logits: Logits, token: int, top: int) -> TokenLogprobs:

@@ -8,6 +8,8 @@ from time import perf_counter
 from typing import Literal
 
 from pardec_chat.backends.base import NO_DRAFT, Drafter, Method, Slot, Target, TokenLogprobs
+from pardec_chat.backends.decoding.depth import Controller
+from pardec_chat.backends.decoding.options import Choice
 from pardec_chat.backends.decoding.sampler import Sampler
 from pardec_chat.backends.decoding.stats import Stats
 
@@ -18,23 +20,27 @@ FinishReason = Literal["stop", "length"]
 class Generation:
     """One answer being decoded in one slot, whose committed ids are the prompt at first.
 
+    drafters: begun on this slot; the first one drafts, or whichever the controller chooses; empty decodes plainly.
+    depth: most tokens to draft in one step; None leaves method and depth to the controller.
     max_tokens: how many tokens the answer may have; None leaves it to the context's edge.
-    depth: most tokens to draft in one step.
-    drafter: begun on this slot; None decodes plainly.
+    kind: of text, for what the controller remembers.
     """
 
     slot: Slot
     sampler: Sampler
-    drafter: Drafter | None
-    depth: int
+    drafters: Sequence[Drafter]
+    depth: int | None
     max_tokens: int | None = None
+    kind: str = "chat"
     stats: Stats = field(default_factory=Stats)
     token_ids: list[int] = field(default_factory=list)
     finish_reason: FinishReason | None = None
+    #: What the controller chose last; None while there is nothing to choose.
+    choice: Choice | None = None
 
     def __post_init__(self) -> None:
-        if self.drafter is not None:
-            self.stats.draft_kind = self.drafter.method
+        if self.drafters:
+            self.stats.draft_kind = Method.AUTO if self.depth is None else self.drafters[0].method
         if self.room < 1:
             self.finish_reason = "length"
 
@@ -69,28 +75,35 @@ class Step:
     logprobs: Sequence[TokenLogprobs] | None = None
 
 
-def step(target: Target, live: Sequence[Generation]) -> list[Step]:
+def step(target: Target, live: Sequence[Generation], controller: Controller) -> list[Step]:
     """One forward pass for all of `live` (none finished); each gets its Step and perhaps its `finish_reason`.
 
     An end token, the limit and the context's edge cut here: a draft never reaches past what may still be emitted, and
     acceptance stops at an end token wherever in the block it falls.
     """
-    drafts = []
-    draft_times = []
-    for generation in live:
+    begin = perf_counter()
+    plans = controller.plan(live)
+    deciding = perf_counter() - begin
+    drafts, behind, draft_times = [], [], []
+    for plan in plans:
         start = perf_counter()
-        # A full acceptance emits one token more than was drafted.
-        depth = min(generation.depth, generation.room - 1)
-        drafts.append(generation.drafter.draft(depth) if generation.drafter is not None and depth > 0 else NO_DRAFT)
+        drafter = plan.drafter
+        behind.append(0 if drafter is None else drafter.behind)
+        drafts.append(NO_DRAFT if drafter is None else drafter.draft(plan.depth, plan.go_on))
         draft_times.append((perf_counter() - start) * 1e3)
     start = perf_counter()
     verdicts = target.verify([(g.slot, draft, g.sampler) for g, draft in zip(live, drafts, strict=True)])
     verify_ms = (perf_counter() - start) * 1e3
+    for generation, verdict in zip(live, verdicts, strict=True):
+        for drafter in generation.drafters:
+            drafter.accept(verdict)
+        generation.token_ids.extend(verdict.tokens)
+    begin = perf_counter()
+    controller.learn(live, drafts, behind, draft_times, verify_ms, verdicts)
+    deciding = (deciding + perf_counter() - begin) * 1e3 / len(live)
     steps = []
     for generation, draft, draft_ms, verdict in zip(live, drafts, draft_times, verdicts, strict=True):
-        if generation.drafter is not None:
-            generation.drafter.accept(verdict)
-        generation.token_ids.extend(verdict.tokens)
+        draft_ms += deciding
         generation.stats.count(len(draft), verdict.n_accepted, len(verdict.tokens), draft_ms, verify_ms)
         if verdict.tokens[-1] in generation.sampler.ends:
             generation.finish_reason = "stop"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from pardec_chat.backends.base import NO_DRAFT, Draft, Drafter, Method, Slot, Target, Verdict
+from pardec_chat.backends.base import NO_DRAFT, Draft, Drafter, GoOn, Method, Outcome, Slot, Target, Verdict
+from pardec_chat.backends.decoding.prefix import common_prefix
 from pardec_chat.backends.decoding.sampler import Sampler
 
 
@@ -27,16 +28,31 @@ class DraftModel(Drafter):
         self._size = model.vocabulary.size
         self._stand_in = min(model.vocabulary.end_ids, default=0)
         self._lacks_some = False
+        # Committed ids that its own cache has, and the draft that waits for its verdict.
+        self._known = 0
+        self._drafted = NO_DRAFT
+        self._outcomes: list[Outcome] = []
 
     def begin(self, slot: Slot, sampler: Sampler, should_stop: Callable[[], bool]) -> None:
         """See `Drafter`."""
         self._slot = slot
         self._sampler = sampler.for_draft(self._banned)
         self._lacks_some = max(slot.tokens) >= self._size
-        if len(slot.tokens) <= self._own.n_ctx:
-            self._own.prefill(self._readable(slot.tokens), should_stop)
+        self._known = common_prefix(list(self._own.tokens), self._readable(slot.tokens))
+        self._drafted = NO_DRAFT
 
-    def draft(self, n_max: int) -> Draft:
+    def prepare(self, should_stop: Callable[[], bool]) -> None:
+        """See `Drafter`."""
+        if self._slot is not None and len(self._slot.tokens) <= self._own.n_ctx:
+            self._own.prefill(self._readable(self._slot.tokens), should_stop)
+            self._known = len(self._own.tokens)
+
+    @property
+    def behind(self) -> int:
+        """See `Drafter`."""
+        return 0 if self._slot is None else len(self._slot.tokens) - self._known
+
+    def draft(self, n_max: int, go_on: GoOn | None = None) -> Draft:
         """See `Drafter`. Greedy up to temperature 0.5, drawn from the model's own distribution above it."""
         if self._slot is None or self._sampler is None:
             raise RuntimeError("begin comes before draft")
@@ -44,11 +60,30 @@ class DraftModel(Drafter):
         room = min(n_max, self._own.n_ctx - len(committed))
         if room < 1:
             return NO_DRAFT
-        return self._model.propose(self._own, self._readable(committed), room, self._sampler)
+        self._drafted = self._model.propose(self._own, self._readable(committed), room, self._sampler, go_on)
+        # The last guess is not in its cache: nothing was asked to follow it.
+        self._known = len(committed) + len(self._drafted) - 1
+        return self._drafted
+
+    def evidence(self, n_max: int) -> Sequence[int]:
+        """See `Drafter`. Nothing past the edge of its own context."""
+        room = 0 if self._slot is None else self._own.n_ctx - len(self._slot.tokens)
+        return range(1, min(n_max, room) + 1)
 
     def accept(self, verdict: Verdict) -> None:
         """See `Drafter`. Nothing to feed: `draft` compares its slot with the target's."""
         self._lacks_some = self._lacks_some or max(verdict.tokens) >= self._size
+        drafted, self._drafted = self._drafted, NO_DRAFT
+        n = verdict.n_accepted
+        self._known -= max(0, len(drafted) - 1 - n)
+        # Behind the last accepted token the target said something else, unless the draft or the answer ended there.
+        checked = n + 1 if n < len(drafted) and n < len(verdict.tokens) else n
+        asked = bool(drafted.confidence)
+        self._outcomes = [Outcome(i + 1, i < n, drafted.confidence[i] if asked else None) for i in range(checked)]
+
+    def outcomes(self) -> Sequence[Outcome]:
+        """See `Drafter`."""
+        return self._outcomes
 
     def _readable(self, ids: Sequence[int]) -> Sequence[int]:
         return [i if i < self._size else self._stand_in for i in ids] if self._lacks_some else ids

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pardec_chat.backends.base import (
     Capabilities,
     Draft,
+    GoOn,
     LoadOptions,
     Slot,
     Target,
@@ -174,7 +175,7 @@ class LlamaCppTarget(Target):
             slot.cells.extend(draft.tokens)
         slot.accept(verdict.tokens)
 
-    def propose(self, slot: Slot, ids: Sequence[int], n: int, sampler: Sampler) -> Draft:
+    def propose(self, slot: Slot, ids: Sequence[int], n: int, sampler: Sampler, go_on: GoOn | None = None) -> Draft:
         """See `Target`."""
         assert isinstance(slot, LlamaCppSlot)
         context = self.context
@@ -196,7 +197,7 @@ class LlamaCppTarget(Target):
             row: Logits = context.rows()[0]
             return row
 
-        return acceptance.propose(next_row, n, sampler)
+        return acceptance.propose(next_row, n, sampler, go_on)
 
     def close(self) -> None:
         """See `Target`."""

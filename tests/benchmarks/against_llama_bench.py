@@ -16,6 +16,7 @@ from statistics import median
 
 from pardec_chat.backends import registry
 from pardec_chat.backends.base import LoadOptions, Target
+from pardec_chat.backends.decoding.depth import Controller
 from pardec_chat.backends.decoding.loop import Generation, step
 from pardec_chat.backends.decoding.params import SamplingParams
 from pardec_chat.backends.decoding.sampler import Sampler
@@ -29,9 +30,10 @@ def _here(target: Target, n: int) -> float:
     slot = target.open()
     ids = target.vocabulary.encode("Once upon a time", add_special=True, parse_special=False)
     slot.prefill(ids, lambda: False)
-    generation = Generation(slot, Sampler(SamplingParams(temperature=0.0), ids), None, 0, n)
+    generation = Generation(slot, Sampler(SamplingParams(temperature=0.0), ids), [], 0, n)
+    controller = Controller()
     while generation.finish_reason is None:
-        step(target, [generation])
+        step(target, [generation], controller)
     slot.close()
     rate = generation.stats.tokens_per_second
     assert rate is not None

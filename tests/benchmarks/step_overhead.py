@@ -16,6 +16,7 @@ import llama_cpp
 
 from pardec_chat.backends import registry
 from pardec_chat.backends.base import Drafter, LoadOptions, Target
+from pardec_chat.backends.decoding.depth import Controller
 from pardec_chat.backends.decoding.loop import Generation, step
 from pardec_chat.backends.decoding.params import SamplingParams
 from pardec_chat.backends.decoding.sampler import Sampler
@@ -47,14 +48,16 @@ def _measure(target: Target, drafter: Drafter | None, params: SamplingParams, de
     sampler = Sampler(params, ids)
     if drafter is not None:
         drafter.begin(slot, sampler, lambda: False)
-    generation = Generation(slot, sampler, drafter, depth)
+        drafter.prepare(lambda: False)
+    generation = Generation(slot, sampler, [] if drafter is None else [drafter], depth)
+    controller = Controller()
     Context.decode = timed  # type: ignore[method-assign]
     steps, rows = [], []
     try:
         for _ in range(_STEPS):
             forward = 0.0
             start = perf_counter()
-            done = step(target, [generation])[0]
+            done = step(target, [generation], controller)[0]
             outside = (perf_counter() - start - forward) * 1e3
             steps.append(outside)
             rows.append(

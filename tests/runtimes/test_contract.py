@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from pardec_chat.backends.base import Draft, Drafter, Method, Slot, Target
+from pardec_chat.backends.decoding.depth import Controller
 from pardec_chat.backends.decoding.loop import Generation, step
 from pardec_chat.backends.decoding.params import SamplingParams
 from pardec_chat.backends.decoding.sampler import Sampler
@@ -177,8 +178,9 @@ def test_K05_answers_in_one_pass_equal_each_alone(load: Load, tiny: Tiny, arch: 
         begin(target, p, params=ON, drafter=d, depth=depth, max_tokens=N)
         for p, d in zip(prompts, drafters, strict=True)
     ]
+    controller = Controller()
     while live := [g for g in together if g.finish_reason is None]:
-        step(target, live)
+        step(target, live, controller)
     assert [g.token_ids for g in together] == alone
 
 
@@ -322,7 +324,7 @@ def test_rewind_is_absolute_and_twice_is_harmless(load: Load, tiny: Tiny, arch: 
         slot.rewind(length)
         assert list(slot.tokens) == text[:length]
     wanted = plain(load(tiny(arch)), text[:length])
-    generation = Generation(slot, Sampler(ON, text[:length]), None, 0, max_tokens=N)
+    generation = Generation(slot, Sampler(ON, text[:length]), [], 0, max_tokens=N)
     assert finish(target, generation).ids == wanted
 
 
@@ -333,7 +335,7 @@ def test_rewind_of_a_long_text(load: Load, tiny: Tiny, arch: str) -> None:
     generate(target, PROMPT, params=ON, max_tokens=450, slot=slot)
     for kept in (449, 440, 400, 330, 200, 12):
         slot.rewind(len(PROMPT) + kept)
-        generation = Generation(slot, Sampler(ON, PROMPT), None, 0, max_tokens=20)
+        generation = Generation(slot, Sampler(ON, PROMPT), [], 0, max_tokens=20)
         assert finish(target, generation).ids[: 450 - kept] == wanted[kept : kept + 20]
 
 
@@ -391,7 +393,7 @@ def test_E01_a_stopped_slot_is_usable_as_it_is(load: Load, tiny: Tiny, arch: str
     slot = target.open()
     slot.prefill(prompt, iter([False, True]).__next__)
     head = list(slot.tokens)
-    generation = Generation(slot, Sampler(ON, head), None, 0, max_tokens=N)
+    generation = Generation(slot, Sampler(ON, head), [], 0, max_tokens=N)
     assert finish(target, generation).ids == plain(load(tiny(arch), n_ctx=512), head)
 
 

@@ -22,6 +22,7 @@ from pardec_chat.app.chat.request import (
 )
 from pardec_chat.app.screens.session import ModelEntry
 from pardec_chat.backends.base import Method
+from pardec_chat.backends.decoding.explain import Explanation
 from pardec_chat.backends.decoding.loop import Step
 from pardec_chat.backends.errors import UserError
 
@@ -78,6 +79,11 @@ class FakeEngine:
         self.turns: list[FakeTurn] = []
         self.closed: list[float] = []
         self.refusal: UserError | None = None
+        #: What `explain` tells, and what it raises instead; the contexts it was asked for.
+        self.explanation = Explanation((), None, None, None, ())
+        self.no_explanation: BaseException | None = None
+        self.contexts: list[int] = []
+        self.calibrations: list[tuple[Callable[[float], bool], Future[Explanation]]] = []
 
     def load(self, choice: ModelChoice, progress: Callable[[float], None] | None = None) -> Future[Loaded]:
         """See `Engine.load`."""
@@ -104,6 +110,23 @@ class FakeEngine:
         self.turns.append(FakeTurn(request, sink))
         return self.turns[-1]
 
+    def explain(self, n_context: int = 512) -> Future[Explanation]:
+        """See `Engine.explain`."""
+        self.contexts.append(n_context)
+        future: Future[Explanation] = Future()
+        error = self.no_explanation
+        if error is None:
+            on_thread(lambda: future.set_result(self.explanation))
+        else:
+            on_thread(lambda: future.set_exception(error))
+        return future
+
+    def calibrate(self, progress: Callable[[float], bool], seconds: float = 25.0) -> Future[Explanation]:
+        """See `Engine.calibrate`; the test plays the engine's thread."""
+        future: Future[Explanation] = Future()
+        self.calibrations.append((progress, future))
+        return future
+
     def close(self, timeout: float = 10.0) -> None:
         """See `Engine.close`."""
         self.closed.append(timeout)
@@ -128,6 +151,8 @@ def figures(
         method=method,
         depth=depth,
         status=Status(state, f"{accepted} of {drafted} drafted tokens accepted" if reason is None else reason),
+        using=method,
+        plain_per_second=None,
         predicted_n=n,
         predicted_ms=ms,
         steps=n if steps is None else steps,

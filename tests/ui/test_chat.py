@@ -413,7 +413,7 @@ async def test_resize(make_app: MakeApp, engine: FakeEngine) -> None:
         assert app.query_one(MetricsLine).display
 
 
-async def test_footer_names_every_key(make_app: MakeApp) -> None:
+async def test_footer_names_every_key_that_is_needed_often(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test(size=(80, 24)) as pilot:
         await ready(pilot)
@@ -424,7 +424,7 @@ async def test_footer_names_every_key(make_app: MakeApp) -> None:
             "^N new",
             "F2 method",
             "F3 model",
-            "F5 panel",
+            "F4 pays?",
             "F1 keys",
             "^Q quit",
             "^P menu",

@@ -58,7 +58,8 @@ def test_ask_prints_the_answer(runtime: FakeRuntime, tmp_path: Path, capsys: pyt
 def test_ask_json_is_one_document_with_the_agreed_names(
     runtime: FakeRuntime, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, out, _ = run(capsys, "ask", "hi", "--json", "--depth", "3", *model(tmp_path, draft=True))
+    words = ["ask", "hi", "--json", "--method", "draft", "--depth", "3"]
+    code, out, _ = run(capsys, *words, *model(tmp_path, draft=True))
     document: dict[str, Any] = json.loads(out)
     assert code == 0
     assert document["text"] == TEXT
@@ -77,17 +78,32 @@ def test_ask_json_is_one_document_with_the_agreed_names(
     assert expected <= timings.keys()
 
 
+@pytest.mark.parametrize("draft", [False, True])
+def test_D14_without_a_method_it_is_auto_and_says_what_it_does(
+    runtime: FakeRuntime, tmp_path: Path, capsys: pytest.CaptureFixture[str], draft: bool
+) -> None:
+    code, out, _ = run(capsys, "ask", "hi", "--json", *model(tmp_path, draft=draft))
+    document: dict[str, Any] = json.loads(out)
+    assert (code, document["text"], document["method"]) == (0, TEXT, "auto")
+    assert document["timings"]["draft_kind"] == "auto"
+    assert document["status"]["state"] in {"active", "idle"}
+    assert (document["depth"] > 0) == (document["status"]["state"] == "active")
+    assert document["status"]["reason"]
+
+
 def test_D14_depth_and_method_are_obeyed(
     runtime: FakeRuntime, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for depth in (1, 2, 5):
-        _, out, _ = run(capsys, "ask", "hi", "--json", "--depth", str(depth), *model(tmp_path, draft=True))
+        words = ["ask", "hi", "--json", "--method", "draft", "--depth", str(depth)]
+        _, out, _ = run(capsys, *words, *model(tmp_path, draft=True))
         timings = json.loads(out)["timings"]
         assert len(timings["accepted_per_position"]) == depth
     _, out, _ = run(capsys, "ask", "hi", "--json", "--method", "plain", *model(tmp_path, draft=True))
     assert json.loads(out)["timings"]["draft_n"] == 0
-    _, out, _ = run(capsys, "ask", "hi", "--json", "--ngram-min-match", "2", *model(tmp_path))
-    assert json.loads(out)["timings"]["draft_n"] > 0
+    words = ["ask", "hi", "--json", "--method", "ngram", "--ngram-min-match", "2"]
+    timings = json.loads(run(capsys, *words, *model(tmp_path))[1])["timings"]
+    assert (timings["draft_n"] > 0, timings["draft_kind"]) == (True, "ngram")
 
 
 @pytest.mark.parametrize(
@@ -97,6 +113,7 @@ def test_D14_depth_and_method_are_obeyed(
         (["ask", "hi", "--method", "magic"], "The method magic is unknown.", "Choose one of"),
         (["ask", "hi", "--method", "draft"], "The method draft needs a draft model.", "Add --draft"),
         (["ask", "hi", "--depth", "-1"], "--depth is '-1'.", "Give a whole number"),
+        (["ask", "hi", "--depth", "3"], "The method auto finds the depth itself.", "Leave the depth out"),
         (["ask", "hi", "--depth", "99"], "depth is 99, which is outside 0 to 32.", "Give a value"),
         (["ask", "hi", "--temperature", "-1"], "temperature is -1.0, which is outside", "Give a value"),
         (["ask", "hi", "--temperature", "nan"], "temperature is nan, which is outside", "Give a value"),
@@ -144,7 +161,7 @@ def test_check_finds_every_method_identical(
     rows = json.loads(out)["rows"]
     assert code == 0
     assert {row["verdict"] for row in rows} == {"identical"}
-    assert {row["method"] for row in rows} == {"draft", "ngram"}
+    assert {row["method"] for row in rows} == {"auto", "draft", "ngram"}
     assert all(row["tokens"] == 17 for row in rows)
     assert any(row["draft_n"] for row in rows)
 
@@ -213,7 +230,7 @@ def test_bench_rows_have_plain_as_the_baseline_of_the_same_run(
     document = json.loads(out)
     rows = document["rows"]
     assert [(row["category"], row["method"]) for row in rows] == [
-        (category, method) for category in ("code", "chat") for method in ("plain", "draft", "ngram")
+        (category, method) for category in ("code", "chat") for method in ("plain", "auto", "draft", "ngram")
     ]
     assert all(row["tokens"] == 9 for row in rows)
     assert [row["speedup"] for row in rows if row["method"] == "plain"] == [1.0, 1.0]

@@ -7,12 +7,14 @@ import itertools
 import numpy as np
 import pytest
 
-from pardec_chat.backends.base import Draft, Method, Verdict
+from pardec_chat.backends.base import Draft, GoOn, Method, Outcome, Verdict
+from pardec_chat.backends.decoding.depth import Controller
 from pardec_chat.backends.decoding.loop import step
 from pardec_chat.backends.decoding.params import SamplingParams
 from pardec_chat.backends.decoding.sampler import Sampler
 from pardec_chat.backends.drafters.draft_model import DraftModel
-from pardec_chat.backends.drafters.ngram import MIN_MATCH, Ngram, SuffixAutomaton
+from pardec_chat.backends.drafters.ngram import MIN_MATCH, Ngram
+from pardec_chat.backends.drafters.suffix import SuffixAutomaton
 from pardec_chat.tests.decode import GREEDY, begin, generate, greedy, never
 from pardec_chat.tests.fakes import ScriptedSlot, ScriptedTarget
 from pardec_chat.tests.rows import Rows, noise, script, sure
@@ -62,22 +64,22 @@ def test_D15_the_draft_model_catches_up_at_once(rewind: str) -> None:
     draft = ScriptedTarget(mistaken, [b"x"] * SIZE, rewind=rewind)  # type: ignore[arg-type]
     target = scripted(rows)
     drafter = DraftModel(draft)
-    generation = begin(target, PROMPT, drafter=drafter, depth=4)
+    generation, controller = begin(target, PROMPT, drafter=drafter, depth=4), Controller()
     draft.evaluations.clear()
 
-    (first,) = step(target, [generation])
+    (first,) = step(target, [generation], controller)
     assert (len(first.proposed), first.n_accepted) == (4, 1), "one rejection is forced in the first round"
     assert draft.ids("propose") == [PROMPT[-1], *first.proposed[:3]]
 
     generation.depth = 0
     draft.evaluations.clear()
     for _ in range(30):
-        step(target, [generation])
+        step(target, [generation], controller)
     assert draft.evaluations == [], "a step without a draft costs the draft model nothing"
     assert generation.token_ids == sure_text[:32]
 
     generation.depth = 4
-    (later,) = step(target, [generation])
+    (later,) = step(target, [generation], controller)
     assert (len(later.proposed), later.n_accepted) == (4, 4)
     # After the prompt and the one accepted guess come the tokens that were skipped, then the new guesses.
     at_first = draft.evaluations[0]
@@ -85,7 +87,7 @@ def test_D15_the_draft_model_catches_up_at_once(rewind: str) -> None:
     assert at_first.tokens == tuple([*PROMPT, *sure_text[:32]][kept:])
     assert [e.tokens for e in draft.evaluations[1:]] == [(token,) for token in later.proposed[:3]]
     for _ in range(5):
-        (later,) = step(target, [generation])
+        (later,) = step(target, [generation], controller)
         assert later.n_accepted == 4
     assert generation.token_ids == greedy(rows, PROMPT, len(generation.token_ids))
 
@@ -93,10 +95,10 @@ def test_D15_the_draft_model_catches_up_at_once(rewind: str) -> None:
 def test_D15_after_a_full_acceptance_two_ids_are_new_to_the_draft_model() -> None:
     rows = noise(SIZE, 1)
     target, draft = scripted(rows), scripted(rows)
-    generation = begin(target, PROMPT, drafter=DraftModel(draft), depth=3)
-    step(target, [generation])
+    generation, controller = begin(target, PROMPT, drafter=DraftModel(draft), depth=3), Controller()
+    step(target, [generation], controller)
     draft.evaluations.clear()
-    step(target, [generation])
+    step(target, [generation], controller)
     # The last guess was never evaluated, the target's own token neither.
     assert [e.tokens for e in draft.evaluations] == [
         tuple(generation.token_ids[2:4]),
@@ -183,11 +185,204 @@ def test_a_stopped_prompt_leaves_the_draft_model_usable() -> None:
     slot = target.open()
     slot.prefill(prompt, never)
     calls = itertools.count()
-    drafter.begin(slot, Sampler(GREEDY, prompt), lambda: next(calls) >= 2)
+    drafter.begin(slot, Sampler(GREEDY, prompt), never)
+    assert draft.evaluations == [], "the prompt is read by prepare, or with the first draft"
+    drafter.prepare(lambda: next(calls) >= 2)
     assert 0 < len(draft.ids("prefill")) < len(prompt) - 1
     answer = generate(target, prompt, drafter=drafter, max_tokens=20, slot=slot)
     assert answer.ids == greedy(rows, prompt, 20)
     assert answer.generation.stats.acceptance_rate == 1.0
+
+
+# The draft model: what it says about itself
+
+
+def on(rows: Rows, prompt: list[int] = PROMPT, params: SamplingParams = GREEDY, n_ctx: int = 512) -> DraftModel:
+    """A draft model that was begun behind `prompt`, and has read it."""
+    drafter = DraftModel(scripted(rows, n_ctx=n_ctx))
+    drafter.begin(slot_with(prompt), Sampler(params, prompt), never)
+    drafter.prepare(never)
+    return drafter
+
+
+def asking(up_to: int = 99) -> tuple[list[tuple[int, float]], GoOn]:
+    """A rule that lets a draft have `up_to` tokens, and what it was asked."""
+    asked: list[tuple[int, float]] = []
+
+    def go_on(n: int, confidence: float) -> bool:
+        asked.append((n, confidence))
+        return n < up_to
+
+    return asked, go_on
+
+
+def follow(drafter: DraftModel, verdict: Verdict) -> None:
+    """The target commits `verdict`, and the drafter hears of it."""
+    slot = drafter._slot
+    assert isinstance(slot, ScriptedSlot)
+    slot.follow([*slot.tokens, *verdict.tokens])
+    drafter.accept(verdict)
+
+
+def judged(drafter: DraftModel, n: int, accepted: int, own: int | None = 0) -> DraftModel:
+    """One step: `n` guesses of which `accepted` are right, then `own`, unless the answer ends before it."""
+    tokens = list(drafter.draft(n).tokens)[:accepted]
+    follow(drafter, Verdict([*tokens, *([] if own is None else [own])], range(accepted)))
+    return drafter
+
+
+@pytest.mark.parametrize("accepted", range(5))
+def test_D15_outcomes_are_what_the_verdict_said_of_each_place(accepted: int) -> None:
+    drafter = judged(on(noise(SIZE, 1)), 4, accepted)
+    right = [Outcome(place, right=True) for place in range(1, accepted + 1)]
+    # Behind a rejected guess nothing was checked, and behind the last one nothing was guessed.
+    wrong = [Outcome(accepted + 1, right=False)] if accepted < 4 else []
+    assert list(drafter.outcomes()) == right + wrong
+
+
+@pytest.mark.parametrize("accepted", range(1, 5))
+def test_D05_an_accepted_end_token_says_nothing_of_the_guesses_behind_it(accepted: int) -> None:
+    drafter = judged(on(noise(SIZE, 1)), 4, accepted, own=None)
+    assert list(drafter.outcomes()) == [Outcome(place, right=True) for place in range(1, accepted + 1)]
+
+
+def test_D15_a_step_without_a_draft_says_nothing() -> None:
+    drafter = judged(on(noise(SIZE, 1)), 4, 2)
+    assert len(drafter.outcomes()) == 3
+    follow(drafter, Verdict([7], []))
+    assert list(drafter.outcomes()) == []
+
+
+def test_outcomes_have_the_confidence_that_was_asked_for() -> None:
+    drafter = on(noise(SIZE, 1))
+    asked, go_on = asking()
+    draft = drafter.draft(4, go_on)
+    follow(drafter, Verdict([*draft.tokens[:2], 0], range(2)))
+    confidence = [confidence for _, confidence in asked]
+    assert list(drafter.outcomes()) == [
+        Outcome(1, right=True, confidence=confidence[0]),
+        Outcome(2, right=True, confidence=confidence[1]),
+        Outcome(3, right=False, confidence=confidence[2]),
+    ]
+
+
+def test_the_place_in_the_draft_is_a_draft_models_evidence() -> None:
+    assert list(on(noise(SIZE, 1)).evidence(4)) == [1, 2, 3, 4]
+
+
+def test_D15_behind_is_what_the_next_draft_has_to_read() -> None:
+    drafter = DraftModel(scripted(noise(SIZE, 1)))
+    assert drafter.behind == 0, "there is no text yet"
+    drafter.begin(slot_with(PROMPT), Sampler(GREEDY, PROMPT), never)
+    assert drafter.behind == len(PROMPT)
+    drafter.prepare(never)
+    assert drafter.behind <= 1
+    # The rejected guesses were read in vain; the target's own token was not.
+    assert judged(drafter, 4, 0).behind == 1
+    assert judged(drafter, 4, 2).behind == 1
+    assert judged(drafter, 4, 3).behind == 1
+    # The last guess was never read: nothing was asked to follow it.
+    assert judged(drafter, 4, 4).behind == 2
+    assert judged(drafter, 1, 1).behind == 2
+    assert judged(drafter, 1, 0).behind == 1
+    for skipped in range(1, 6):
+        follow(drafter, Verdict([7], []))
+        assert drafter.behind == 1 + skipped
+    assert judged(drafter, 3, 1).behind == 1
+    assert judged(drafter, 4, 4, own=None).behind == 1
+    assert judged(drafter, 4, 2, own=None).behind == 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_D15_behind_is_what_was_really_read(seed: int) -> None:
+    # Right and wrong guesses, with steps in between that ask for none.
+    target, draft = scripted(noise(SIZE, 1)), scripted(noise(SIZE, 1 if seed else 2, order=1 + seed))
+    drafter = DraftModel(draft)
+    generation, controller = begin(target, PROMPT, drafter=drafter), Controller()
+    rng = np.random.default_rng(seed)
+    for _ in range(60):
+        generation.depth = int(rng.choice([0, 1, 2, 5]))
+        behind = drafter.behind
+        draft.evaluations.clear()
+        step(target, [generation], controller)
+        if generation.depth:
+            # At least the last committed id, which no cache holds.
+            assert len(draft.evaluations[0].tokens) == max(1, behind)
+
+
+def test_D15_a_second_turn_is_behind_by_what_is_new() -> None:
+    rows = noise(SIZE, 1)
+    target, drafter = scripted(rows), DraftModel(scripted(rows))
+    slot = target.open()
+    first = generate(target, PROMPT, drafter=drafter, max_tokens=10, slot=slot)
+    prompt = [*PROMPT, *first.ids, 7, 7, 7]
+    slot.prefill(prompt, never)
+    drafter.begin(slot, Sampler(GREEDY, prompt), never)
+    assert 3 <= drafter.behind <= 5 + 3  # what the last step committed may be new to it as well
+    drafter.begin(slot_with([9, 9, 9]), Sampler(GREEDY, [9, 9, 9]), never)
+    assert drafter.behind == 3
+
+
+def test_D15_a_prompt_that_is_not_prepared_is_read_with_the_first_draft() -> None:
+    draft = scripted(noise(SIZE, 1))
+    drafter = DraftModel(draft)
+    drafter.begin(slot_with(PROMPT), Sampler(GREEDY, PROMPT), never)
+    assert draft.evaluations == []
+    tokens = list(drafter.draft(3).tokens)
+    assert tokens == greedy(noise(SIZE, 1), PROMPT, 3)
+    assert [e.tokens for e in draft.evaluations] == [tuple(PROMPT), (tokens[0],), (tokens[1],)]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize("up_to", [1, 2, 3, 9])
+def test_a_draft_ends_behind_the_token_that_it_was_asked_about(up_to: int, temperature: float) -> None:
+    asked, go_on = asking(up_to)
+    drafter = on(noise(SIZE, 1), params=SamplingParams(temperature=temperature, seed=1))
+    draft = drafter.draft(5, go_on)
+    assert len(draft) == min(up_to, 5)
+    assert [n for n, _ in asked] == list(range(1, len(draft) + 1))
+    assert list(draft.confidence) == [confidence for _, confidence in asked]
+    assert (draft.probabilities is None) == (temperature <= 0.5)
+    assert draft.probabilities is None or len(draft.probabilities) == len(draft)
+
+
+def test_a_rule_that_never_ends_a_draft_changes_nothing() -> None:
+    for temperature in (0.0, 1.0):
+        params = SamplingParams(temperature=temperature, seed=1)
+        plain, asked = (on(noise(SIZE, 1), params=params).draft(5, go_on) for go_on in (None, asking()[1]))
+        assert list(plain.tokens) == list(asked.tokens)
+        assert list(plain.confidence) == [], "nobody asked for it"
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_D08_confidence_is_that_in_the_best_token_whichever_was_drawn(temperature: float) -> None:
+    rows, other_than_best = noise(SIZE, 1), 0
+    for seed in range(8):
+        params = SamplingParams(temperature=temperature, top_k=0, top_p=1.0, min_p=0.0, seed=seed)
+        draft = on(rows, params=params).draft(4, asking()[1])
+        for i, (token, confidence) in enumerate(zip(draft.tokens, draft.confidence, strict=True)):
+            logits = np.array(rows((*PROMPT, *draft.tokens[:i])))
+            weights = np.exp(logits) / np.exp(logits).sum()
+            assert confidence == pytest.approx(weights.max(), abs=1e-5)
+            other_than_best += token != int(weights.argmax())
+    assert (other_than_best > 0) == (temperature > 0)
+
+
+def test_K07_a_draft_model_at_its_own_edge_says_nothing() -> None:
+    drafter = on(noise(SIZE, 1), n_ctx=len(PROMPT) + 2)
+    assert len(drafter.draft(4)) == 2
+    follow(drafter, Verdict([1, 1], [0]))
+    assert len(drafter.draft(4)) == 0
+    follow(drafter, Verdict([1], []))
+    assert list(drafter.outcomes()) == []
+
+
+def test_D14_a_draft_model_at_its_own_edge_has_nothing_to_offer() -> None:
+    # Else the method auto plans with it, and says so, while nothing is drafted.
+    drafter = on(noise(SIZE, 1), n_ctx=len(PROMPT) + 2)
+    assert list(drafter.evidence(4)) == [1, 2]
+    follow(drafter, Verdict([1, 1], []))
+    assert list(drafter.evidence(4)) == []
 
 
 # The suffix automaton
@@ -372,3 +567,86 @@ def test_ngram_goes_on_after_a_cut() -> None:
     prompt = [*slot.tokens, 2, 2]
     second = generate(target, prompt, drafter=drafter, depth=8, max_tokens=30, slot=slot)
     assert second.ids == greedy(rows, prompt, 30)
+
+
+# Repetition: what it says about itself
+
+
+def guided_on(text: list[int]) -> Ngram:
+    drafter = Ngram(guided=True)
+    drafter.begin(slot_with(text), Sampler(GREEDY, text), never)
+    return drafter
+
+
+def test_D17_guided_it_drafts_behind_every_match_as_far_as_asked() -> None:
+    text = [1, 2, 3, 4, 5, 6, 7, 9, 1]
+    drafter = guided_on(text)
+    assert list(drafter.draft(6).tokens) == [2, 3, 4, 5, 6, 7]
+    assert list(drafter.draft(10).tokens) == [*text[1:], 2, 3], "past the end of the text it repeats itself"
+    assert list(ngram_on(text, 1).draft(6).tokens) == [2], "unguided no longer than the match"
+
+
+def test_D17_the_length_of_the_match_is_its_evidence_and_grows_with_each_guess() -> None:
+    assert list(guided_on([1, 2, 3, 8, 1, 2, 3]).evidence(4)) == [3, 4, 5, 6]
+    assert list(guided_on([1, 2, 3, 8, 3]).evidence(2)) == [1, 2]
+    assert list(guided_on([1, 2, 3, 8, 9]).evidence(4)) == []
+    assert list(ngram_on([1, 2, 3, 8, 1, 2, 3], 4).evidence(4)) == [], "too short to act on"
+    assert list(ngram_on([1, 2, 3, 8, 1, 2, 3], 3).evidence(4)) == [3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("drafted", [True, False], ids=["drafted", "not drafted"])
+@pytest.mark.parametrize("guided", [True, False])
+def test_D17_outcomes_are_those_of_each_match_whoever_drafted(guided: bool, drafted: bool) -> None:
+    text = [1, 2, 3, 4, 5, 6, 8, 1, 2, 3]
+    drafter = guided_on(text) if guided else ngram_on(text, 3)
+    if drafted:
+        assert list(drafter.draft(3).tokens) == [4, 5, 6]
+    # All right, then the target's own token, which goes on as before too.
+    drafter.accept(Verdict([4, 5, 6, 8], range(3)))
+    assert list(drafter.outcomes()) == [Outcome(length, right=True) for length in (3, 4, 5, 6)]
+
+
+def test_D17_a_rejected_guess_is_one_wrong_outcome() -> None:
+    drafter = guided_on([1, 2, 3, 4, 5, 6, 8, 1, 2, 3])
+    assert list(drafter.draft(3).tokens) == [4, 5, 6]
+    drafter.accept(Verdict([4, 7], [0]))
+    assert list(drafter.outcomes()) == [Outcome(3, right=True), Outcome(4, right=False)]
+    # Behind what never stood there before there is no match and nothing to be right about.
+    drafter.accept(Verdict([3], []))
+    assert list(drafter.outcomes()) == []
+    drafter.accept(Verdict([4], []))
+    assert list(drafter.outcomes()) == [Outcome(1, right=True)]
+
+
+def test_D05_an_accepted_end_token_is_the_last_that_a_match_was_right_about() -> None:
+    drafter = guided_on([1, 2, 3, 4, 5, 6, 8, 1, 2, 3])
+    assert list(drafter.draft(3).tokens) == [4, 5, 6]
+    drafter.accept(Verdict([4, 5], range(2)))
+    assert list(drafter.outcomes()) == [Outcome(3, right=True), Outcome(4, right=True)]
+
+
+def test_D17_outcomes_without_drafting_foretell_those_with_it() -> None:
+    """What a shadow learns of text that another method wrote is what drafts of its own would have shown."""
+    rng = np.random.default_rng(4)
+    for _ in range(20):
+        text = rng.integers(0, 3, 60).tolist()
+        shadow, drafting = guided_on(text[:20]), guided_on(text[:20])
+        at = 20
+        while at < 50:
+            evidence, draft = list(drafting.evidence(4)), list(drafting.draft(4).tokens)
+            n = next((i for i, token in enumerate(draft) if token != text[at + i]), len(draft))
+            shown = [Outcome(evidence[i], right=i < n) for i in range(min(n + 1, len(draft)))]
+            drafting.accept(Verdict(text[at : at + n + 1], range(n)))
+            told: list[Outcome] = []
+            for token in text[at : at + n + 1]:
+                shadow.accept(Verdict([token], []))
+                told += shadow.outcomes()
+            assert told == list(drafting.outcomes())
+            assert told[: len(shown)] == shown
+            at += n + 1
+
+
+def test_ngram_has_nothing_to_read() -> None:
+    drafter = guided_on(MARKUP)
+    drafter.accept(Verdict([1, 2, 3], []))
+    assert drafter.behind == 0

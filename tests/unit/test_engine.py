@@ -21,10 +21,12 @@ from pardec_chat.app.chat.request import (
     Prefilling,
     Queued,
     Request,
+    Status,
 )
 from pardec_chat.backends.base import Method
 from pardec_chat.backends.decoding.params import SamplingParams
 from pardec_chat.backends.errors import (
+    BadSetting,
     ContextFull,
     MethodUnavailable,
     ModelUnreadable,
@@ -130,6 +132,54 @@ def test_every_method_gives_the_same_answer(start: Start, method: Method, depth:
         assert finished.figures.status.state == "active"
 
 
+@pytest.mark.parametrize("draft", [None, Path("d")])
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_auto_gives_the_same_answer_from_the_first_to_the_third_time(
+    start: Start, draft: Path | None, temperature: float
+) -> None:
+    text = "abcabcabc abcabcabc xyz"
+    engine = start(
+        FakeRuntime({"a": says(text), "d": says(text[:12] + "q" + text[13:])}), ModelChoice(Path("a"), draft)
+    )
+    for _ in range(3):
+        finished = ask(engine, "hi", method=Method.AUTO, sampling=SamplingParams(temperature=temperature))
+        assert (finished.text, finished.finish_reason) == (text, "stop")
+        figures = finished.figures
+        assert 0 <= figures.draft_n_accepted <= figures.draft_n
+        assert figures.predicted_n == len(text) + 1
+        assert figures.status.state in {"active", "idle"}
+
+
+def test_D14_auto_begins_by_measuring_plain_decoding_and_says_so(start: Start) -> None:
+    engine = start(FakeRuntime({"a": says("abcabcabc"), "d": says("abcabcabc")}), ModelChoice(Path("a"), Path("d")))
+    client = Client()
+    engine.submit(Request(messages=[Message("user", "hi")], sampling=GREEDY, method=Method.AUTO), client)
+    client.finished()
+    first = client.of(Delta)[0]
+    assert isinstance(first, Delta)
+    figures = first.figures
+    assert (figures.method, figures.using, figures.depth, figures.draft_n) == (Method.AUTO, Method.PLAIN, 0, 0)
+    assert figures.status == Status("idle", "the first step measures plain decoding")
+    # That one step is the measure of plain decoding; the time for planning it comes on top.
+    assert figures.plain_per_second is not None
+    assert figures.plain_per_second * figures.predicted_ms >= 1e3
+    assert figures.speedup == pytest.approx(1e3 / figures.predicted_ms / figures.plain_per_second)
+
+
+def test_D14_auto_has_no_depth_to_be_given() -> None:
+    with pytest.raises(BadSetting, match="finds the depth itself"):
+        Request(prompt="hi", method=Method.AUTO, depth=3)
+
+
+@pytest.mark.parametrize(
+    ("method", "using", "depth"), [(Method.PLAIN, Method.PLAIN, 0), (Method.DRAFT, Method.DRAFT, 3)]
+)
+def test_E07_figures_say_what_is_used(start: Start, method: Method, using: Method, depth: int) -> None:
+    engine = start(FakeRuntime({"a": says("abcdef"), "d": says("abcdef")}), ModelChoice(Path("a"), Path("d")))
+    figures = ask(engine, "hi", method=method).figures
+    assert (figures.method, figures.using, figures.depth) == (method, using, depth)
+
+
 def test_D14_status_says_off_idle_or_active_and_why(start: Start) -> None:
     engine = start(FakeRuntime({"a": says("abcdef")}), A)
     plain = ask(engine, "hi")
@@ -145,10 +195,10 @@ def test_D14_status_says_off_idle_or_active_and_why(start: Start) -> None:
 
 def test_D14_a_memory_that_cannot_be_rewound_decodes_plainly_and_says_so(start: Start) -> None:
     engine = start(FakeRuntime({"a": says("ababababab", rewind="none")}), A)
-    finished = ask(engine, "hi", method=Method.NGRAM, ngram_min_match=1)
-    assert finished.text == "ababababab"
-    assert finished.figures.status.state == "off"
-    assert "rewound" in finished.figures.status.reason
+    for method in (Method.NGRAM, Method.AUTO):
+        finished = ask(engine, "hi", method=method, ngram_min_match=1)
+        assert finished.text == "ababababab"
+        assert finished.figures.status == Status("off", "this model's memory cannot be rewound on this runtime")
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 4, 5, 6, 7, 8])
@@ -248,7 +298,9 @@ def test_K05_two_conversations_share_nothing_and_warm_equals_cold(start: Start) 
         row[prefix[0] if behind < 6 else END] = 30.0  # repeats its own prompt's first letter
         return row
 
-    engine = start(FakeRuntime({"a": lambda options: model(rows, max_slots=options.slots)}), A, slots=2)
+    engine = start(
+        FakeRuntime({"a": lambda options: model(rows, max_slots=options.slots)}), ModelChoice(Path("a"), slots=2)
+    )
     clients = [Client() for _ in range(6)]
     for client, letter in zip(clients, "abcabc", strict=True):
         engine.submit(Request(messages=[Message("user", letter * 3)], sampling=GREEDY), client)
@@ -413,16 +465,19 @@ def test_H02_a_switch_during_an_answer_closes_the_old_model(start: Start) -> Non
     runtime = FakeRuntime({"a": says("a" * 200), "b": says("xyz")})
     engine = start(runtime, A)
     client = Client()
-    started = threading.Event()
+    started, asked = threading.Event(), threading.Event()
 
     def sink(event: Event) -> None:
         client(event)
         if isinstance(event, Delta):
             started.set()
+            asked.wait(20)
 
     engine.submit(Request(messages=[Message("user", "hi")], sampling=GREEDY), sink)
     assert started.wait(20)
-    engine.load(ModelChoice(Path("b"))).result(20)
+    loading = engine.load(ModelChoice(Path("b")))
+    asked.set()
+    loading.result(20)
     assert client.finished().finish_reason == "cancelled"
     assert runtime.targets[0].closed
     assert ask(engine, "hi").text == "xyz"
@@ -477,3 +532,77 @@ def test_raw_prompts_skip_the_template(start: Start) -> None:
 def test_answer_ids_are_given_and_what_follows_is_asked_for(start: Start) -> None:
     engine = start(FakeRuntime({"a": says("abcdef")}), A)
     assert ask(engine, "hi", answer_ids=ids("abc")).text == "def"
+
+
+# Measuring and explaining
+
+
+def test_without_a_model_there_is_nothing_to_explain_or_measure(start: Start) -> None:
+    engine = start(FakeRuntime({}))
+    for asked in (engine.explain(), engine.calibrate(lambda _: True)):
+        with pytest.raises(UserError, match="No model is loaded"):
+            asked.result(20)
+
+
+def test_calibration_measures_what_an_explanation_shows_and_leaves_answers_as_they_were(start: Start) -> None:
+    target, draft = says("abc", "abc", n_ctx=512), says("abc", "abc", n_ctx=512)
+    engine = start(FakeRuntime({"a": target, "d": draft}), ModelChoice(Path("a"), Path("d")))
+    assert ask(engine, "hi").text == "abc"
+    found = engine.calibrate(lambda _: True, seconds=1e-3).result(20)
+    assert {1, 2, 4, 8, 16, 32} <= {cost.rows for cost in found.passes}
+    assert found.draft_ms is not None
+    assert engine.explain().result(20) == found
+    assert (len(target.live), len(draft.live)) == (0, 0), "all places were given back"
+    assert ask(engine, "hi", method=Method.AUTO).text == "abc"
+
+
+def test_calibration_ends_early_with_what_was_measured_so_far(start: Start) -> None:
+    engine = start(FakeRuntime({"a": says("abc", n_ctx=512)}), A)
+    found = engine.calibrate(lambda _: False).result(20)
+    assert [cost.rows for cost in found.passes] == [1]
+
+
+def test_an_answer_that_is_being_written_waits_for_a_calibration(start: Start) -> None:
+    engine = start(FakeRuntime({"a": says("a" * 20, n_ctx=512)}), A)
+    client = Client()
+    started, asked = threading.Event(), threading.Event()
+
+    def sink(event: Event) -> None:
+        client(event)
+        if isinstance(event, Delta):
+            started.set()
+            asked.wait(20)
+
+    engine.submit(Request(messages=[Message("user", "hi")], sampling=GREEDY), sink)
+    assert started.wait(20)
+    calibration = engine.calibrate(lambda _: True, seconds=1e-3)
+    asked.set()
+    assert calibration.result(20).passes
+    assert client.finished().text == "a" * 20
+
+
+def test_before_a_model_is_loaded_requests_start_one_at_a_time_and_say_what_is_missing(start: Start) -> None:
+    engine = start(FakeRuntime({"a": says("ok", "ok")}))
+    clients = [Client() for _ in range(3)]
+    for client in clients:
+        engine.submit(Request(messages=[Message("user", "hi")], sampling=GREEDY), client)
+    assert [client.error().what for client in clients] == ["No model is loaded."] * 3
+    engine.load(A).result(20)
+    assert ask(engine, "hi").text == "ok"
+
+
+def test_the_choice_says_how_many_answers_go_at_the_same_time(start: Start) -> None:
+    runtime = FakeRuntime({"a": lambda options: says("a" * 40, max_slots=options.slots)})
+    engine = start(runtime, ModelChoice(Path("a"), slots=2))
+    assert runtime.loaded[0].slots == 2
+    clients = [Client() for _ in range(3)]
+    gate = threading.Event()
+    runtime.targets[0].on_pass = lambda _kind: (gate.wait(20), None)[1]
+    for client in clients:
+        engine.submit(Request(messages=[Message("user", "hi")], sampling=GREEDY), client)
+    gate.set()
+    assert [client.finished().text for client in clients] == ["a" * 40] * 3
+    # The first may have begun before the others came; of the rest no more than two go through one pass.
+    assert len(runtime.targets[0].live) == 2
+    engine.load(A).result(20)
+    assert [options.slots for options in runtime.loaded] == [2, 1], "another number of places is another cache"

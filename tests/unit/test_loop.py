@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pardec_chat.backends.base import Method
+from pardec_chat.backends.decoding.depth import Controller
 from pardec_chat.backends.decoding.loop import step
 from pardec_chat.backends.decoding.params import SamplingParams
 from pardec_chat.backends.drafters.draft_model import DraftModel
@@ -289,7 +290,7 @@ def test_every_block_boundary(accepted: int) -> None:
     wrong = [*TEXT[:accepted], *[(t + 1) % SIZE for t in TEXT[accepted:]]]
     target = scripted()
     generation = begin(target, PROMPT, drafter=Fixed(PROMPT + wrong), depth=5, slot=target.open())
-    (one,) = step(target, [generation])
+    (one,) = step(target, [generation], Controller())
     assert one.tokens == TEXT[: accepted + 1]
     assert one.n_accepted == accepted
     assert one.proposed == wrong[:5]
@@ -323,9 +324,10 @@ def test_K05_answers_in_one_pass_equal_each_alone() -> None:
         begin(target, p, params=s, drafter=d, max_tokens=20 + 5 * i)
         for i, (p, s, d) in enumerate(zip(prompts, params, drafters(), strict=True))
     ]
+    controller = Controller()
     while live := [g for g in together if g.finish_reason is None]:
         passes = target.passes
-        assert len(step(target, live)) == len(live)
+        assert len(step(target, live, controller)) == len(live)
         assert target.passes == passes + 1
     assert [g.token_ids for g in together] == [a.ids for a in alone]
     assert [g.stats.draft_n for g in together] == [a.generation.stats.draft_n for a in alone]

@@ -8,7 +8,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from pardec_chat.backends.base import Draft, Drafter, Method, Slot, Verdict
+from pardec_chat.backends.base import Draft, Drafter, GoOn, Method, Slot, Verdict
+from pardec_chat.backends.decoding.depth import Controller
 from pardec_chat.backends.decoding.loop import Generation, step
 from pardec_chat.backends.decoding.params import SamplingParams
 from pardec_chat.backends.decoding.sampler import Sampler
@@ -66,10 +67,11 @@ def text_law(
         used = drafter() if drafter is not None else None
         if used is not None:
             used.begin(slot, chance, lambda: False)
-        answer = Generation(slot, chance, used, depth)
+        answer = Generation(slot, chance, [] if used is None else [used], depth)
+        controller = Controller()
         done = 0
         while answer.finish_reason is None and len(answer.token_ids) < n and done != steps:
-            step(target, [answer])
+            step(target, [answer], controller)
             done += 1
         if used is not None:
             used.close()
@@ -111,7 +113,7 @@ class Guess(Drafter):
     def begin(self, slot: Slot, sampler: Sampler, should_stop: Callable[[], bool]) -> None:
         self._slot, self._sampler = slot, sampler
 
-    def draft(self, n_max: int) -> Draft:
+    def draft(self, n_max: int, go_on: GoOn | None = None) -> Draft:
         return self._make(tuple(self._slot.tokens), self._sampler)
 
     def accept(self, verdict: Verdict) -> None:
