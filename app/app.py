@@ -117,6 +117,7 @@ class PardecChat(App[None]):
                         f"Key {self.get_key_display(binding)}",
                         lambda action=binding.action: screen.call_later(screen.run_action, action),
                     )
+            yield SystemCommand(screen.earlier_title, screen.earlier_help, screen.action_earlier)
         for command in super().get_system_commands(screen):
             if command.title in {"Theme", "Screenshot", "Quit"}:
                 yield command

@@ -101,6 +101,14 @@ class LoadFailed(Message):
 
 
 @dataclass
+class EarlierChanged(Message):
+    """Earlier answers are kept from now on, or were forgotten; or why not."""
+
+    agreed: bool
+    error: BaseException | None
+
+
+@dataclass
 class PromptSubmitted(Message):
     """The user sends this text."""
 

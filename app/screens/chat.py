@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -14,7 +15,9 @@ from textual.containers import Horizontal
 from textual.screen import Screen
 from textual.widgets import Static
 
+from pardec_chat.app.chat import earlier
 from pardec_chat.app.messages import (
+    EarlierChanged,
     EngineMissing,
     EngineReady,
     LoadFailed,
@@ -22,6 +25,7 @@ from pardec_chat.app.messages import (
     ModelLoaded,
     PromptSubmitted,
     TurnEvents,
+    post,
 )
 from pardec_chat.app.plain_text import visible_line
 from pardec_chat.app.screens.answer import Answer
@@ -322,6 +326,43 @@ class ChatScreen(Screen[None]):
         """What checking and guessing cost here, and what follows."""
         answer = self._turn.answer if self._turn is not None else None
         self.app.push_screen(PaysScreen(self.session, self._used if answer is None else answer.context_used))
+
+    @property
+    def earlier_title(self) -> str:
+        """What the palette offers about earlier answers, as things are now."""
+        return "Forget earlier answers" if earlier.is_agreed() else "Copy from earlier answers"
+
+    @property
+    def earlier_help(self) -> str:
+        """What that means."""
+        return (
+            "Deletes the answers that were kept for n-grams, and keeps no more"
+            if earlier.is_agreed()
+            else "Keeps the tokens of answers on this disk, so that n-grams can copy from them in later conversations"
+        )
+
+    def action_earlier(self) -> None:
+        """Begin to keep answers for n-grams, or forget them; the engine says when it is done."""
+        engine, agreed = self.session.engine, not earlier.is_agreed()
+        if engine is None:
+            self.notify(f"Not yet: {self.state}.", markup=False)
+            return
+
+        def report(future: Future[None]) -> None:
+            if not future.cancelled():  # as when the app is left meanwhile
+                post(self, EarlierChanged(agreed, future.exception()))
+
+        engine.use_earlier(agreed).add_done_callback(report)
+
+    @on(EarlierChanged)
+    def tell_earlier(self, message: EarlierChanged) -> None:
+        """Say what holds from now on."""
+        if message.error is not None:
+            self.notify(visible_line(str(message.error)), severity="error", markup=False)
+        elif message.agreed:
+            self.notify("Answers are kept from now on, and n-grams copy from them.", markup=False)
+        else:
+            self.notify("The earlier answers are deleted, and no more are kept.", markup=False)
 
     def action_help(self) -> None:
         """All keys, what the figures mean, and the promise."""

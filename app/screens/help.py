@@ -25,6 +25,7 @@ _WRITING = (
 _FIGURES = (
     ("tok/s", "tokens written a second of decoding, over the last second; reading the prompt is not in it"),
     ("avg", "the same over the whole answer"),
+    ("plain here", "this answer's speed against plain decoding, and that speed, from steps measured on this machine"),
     ("tokens a step", "tokens kept, over forward passes of the large model; plain decoding has 1.0"),
     ("accepted", "guessed tokens that the large model kept, over all that were guessed"),
     ("1st, 2nd, …", "guesses kept at that place, over all forward passes"),

@@ -55,6 +55,9 @@ class EngineLike(Protocol):
     def calibrate(self, progress: Callable[[float], bool], seconds: float = 25.0) -> Future[Explanation]:
         """See `Engine.calibrate`."""
 
+    def use_earlier(self, agreed: bool) -> Future[None]:
+        """See `Engine.use_earlier`."""
+
     def close(self, timeout: float = 10.0) -> None:
         """See `Engine.close`."""
 

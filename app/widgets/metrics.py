@@ -64,7 +64,15 @@ class MetricsPanel(Widget):
                 (blocks.curve(curve, blocks.round_top(max(curve, default=0.0))), ".curve"),
                 ("▁" * (width - len(curve)), _TRACK),
             ),
+            _row("plain here", self._against_plain(), width),
         ]
+
+    def _against_plain(self) -> str:
+        figures = self.readout.figures
+        if figures is None or figures.plain_per_second is None:
+            return wording.NONE
+        plain = wording.rate(figures.plain_per_second)
+        return plain if figures.speedup is None else f"{wording.times(figures.speedup)} of {plain}"
 
     def _acceptance_lines(self, width: int) -> list[_Line]:
         figures = self.readout.figures
@@ -88,7 +96,7 @@ class MetricsPanel(Widget):
 
     def _method_lines(self, width: int) -> list[_Line]:
         readout = self.readout
-        lines = [_row("method", wording.method(readout.method, readout.depth), width)]
+        lines = [_row("method", wording.method(readout.method, readout.depth, readout.using), width)]
         text = Content(f"{readout.state}: {visible_line(readout.reason)}")
         wrapped = text.stylize(_LABEL).stylize(_VALUE, 0, len(readout.state)).wrap(width)
         if len(wrapped) > _REASON_LINES:

@@ -42,6 +42,8 @@ class MetricsLine(Widget):
         )
         parts = []
         if figures is not None:
+            if readout.method != "plain" and figures.speedup is not None:
+                parts.append(f"{wording.times(figures.speedup)} plain")
             parts.append(f"{wording.ratio(figures.tokens_per_step)} a step")
             if figures.draft_n:
                 parts.append(f"{wording.percent(figures.acceptance_rate)} of {figures.draft_n:,} accepted")
@@ -60,6 +62,8 @@ class MetricsLine(Widget):
         """`draft active`; off and idle come with their reason where that fits."""
         readout = self.readout
         state = "" if readout.method == "plain" else f" {readout.state}"
+        if readout.method == "auto" and readout.figures is not None:
+            state = f" → {readout.using}"
         short = Content.assemble((readout.method, ".value"), (state, ".label"))
         if readout.method == "plain" or readout.state == "active":
             return short

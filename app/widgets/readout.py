@@ -9,6 +9,10 @@ if TYPE_CHECKING:
     from pardec_chat.app.chat.request import Figures
 
 
+#: Places with a bar where the depth changes as an answer is written.
+_ROOM = 4
+
+
 @dataclass(frozen=True, slots=True)
 class Readout:
     """method, depth: of the answer shown, or of the next one while there is none.
@@ -26,6 +30,11 @@ class Readout:
     total_ms: float | None = None
     used: int = 0
     n_ctx: int = 0
+
+    @property
+    def using(self) -> str:
+        """What guesses now, which differs from the method where that is auto."""
+        return self.figures.using if self.figures is not None else self.method
 
     @property
     def state(self) -> str:
@@ -57,4 +66,5 @@ class Readout:
         """For each place in a draft: accepted there over all forward passes; nothing where nothing can be drafted."""
         rates = () if self.figures is None else self.figures.accepted_per_position
         # All places are there from the start, so that nothing below them moves.
-        return (*rates, *([0.0] * (self.depth - len(rates))))
+        most = _ROOM if self.method == "auto" else self.depth
+        return (*rates, *([0.0] * (most - len(rates))))

@@ -69,9 +69,10 @@ def size(n_bytes: int) -> str:
     return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 999_500_000 else f"{max(1, round(n_bytes / 1e6))} MB"
 
 
-def method(name: str, depth: int) -> str:
-    """A method and how far it guesses."""
-    return f"{name}, {depth} deep" if depth else name
+def method(name: str, depth: int, using: str = "") -> str:
+    """A method and how far it guesses; using: what it has chosen, where it chooses."""
+    named = f"{name} → {using}" if using and using != name else name
+    return f"{named}, {depth} deep" if depth else named
 
 
 def answer(finished: Finished) -> tuple[str, ...]:
@@ -84,13 +85,16 @@ def answer(finished: Finished) -> tuple[str, ...]:
         parts.append("cut at the token limit")
     if figures.predicted_n:
         parts.append(f"{rate(figures.tokens_per_second)} tok/s")
+        if figures.method != "plain" and figures.speedup is not None:
+            parts.append(f"{times(figures.speedup)} plain")
         parts.append(f"{ratio(figures.tokens_per_step)} a step")
     if figures.draft_n:
         parts.append(f"{percent(figures.acceptance_rate)} of {figures.draft_n:,} accepted")
     if figures.predicted_n:
         parts.append(f"first token {seconds(figures.ttft_ms)}")
-    parts.append(method(figures.method, figures.depth))
-    if figures.status.state != "active" and figures.method != "plain":
+    # What auto used last says little about the whole answer.
+    parts.append(figures.method if figures.method == "auto" else method(figures.method, figures.depth))
+    if figures.status.state != "active" and figures.method not in ("plain", "auto"):
         parts.append(f"{figures.status.state}: {figures.status.reason}")
     return tuple(parts)
 

@@ -67,6 +67,11 @@ class Curve:
         return self._counts.get(size, 0)
 
     @property
+    def total(self) -> int:
+        """How often anything was measured."""
+        return sum(self._counts.values())
+
+    @property
     def sizes(self) -> Sequence[int]:
         """Measured sizes, in order."""
         return self._sizes

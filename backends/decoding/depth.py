@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from pardec_chat.backends.base import MAX_DEPTH, Draft, Drafter, GoOn, Method, Verdict
 from pardec_chat.backends.decoding.costs import Curve
-from pardec_chat.backends.decoding.estimates import bucket
+from pardec_chat.backends.decoding.estimates import Record, bucket
 from pardec_chat.backends.decoding.knowledge import MOST_GUESSES, Knowledge
 from pardec_chat.backends.decoding.options import PLAIN, Arm, Choice, Plan
 
@@ -26,20 +26,33 @@ if TYPE_CHECKING:
 
 #: Drafting has to promise this much more than plain decoding: a gain that nobody notices is not worth its noise.
 _MARGIN = 1.01
+#: How much more for each single step's time that guessing has lost lately in this answer, the gain that is set against
+#: losses, and what is left of both from pass to pass.
+_WARINESS, _MOST_CREDIT, _FORGIVING = 0.05, 1.5, 0.97
 #: What is only possible has to promise more than what is known before it is tried.
 _PROMISE = 1.03
 #: Budget for trying, in single steps: of a new pair, of one known from before, and the most that is saved up.
-_FIRST_BUDGET, _KNOWN_BUDGET, _MOST_SAVED = 1.5, 0.3, 0.8
+_FIRST_BUDGET, _KNOWN_BUDGET, _MOST_SAVED = 1.5, 0.3, 1.0
 #: The share of all time that goes into it, at most and at least, and what is left of it after a try that found nothing.
 _MOST_SHARE, _LEAST_SHARE, _LESS = 0.012, 0.002, 0.93
+#: What a try may take more than what is done without it, in single steps: all of its guesses may be wrong.
+_MOST_RISK = 1.5
 #: What a try gives back when all of its guesses were right, and what none is cheaper than.
 _AGAIN, _LEAST_PRICE = 0.6, 0.02
 #: Passes between two looks at what could be tried.
 _LOOK_EVERY = 2
 #: Passes after which what is not in use is believed less, and the observations that it still counts for at least.
-_FADE_EVERY, _FADE, _LEAST_SEEN = 16, 0.7, 4.0
+_FADE_EVERY, _FADE, _LEAST_SEEN = 32, 0.7, 6.0
 #: Standard errors that hope for better grows by: one more in so many passes without a look, up to a most.
-_PATIENCE, _MOST_HOPE = 16, 6.0
+_PATIENCE, _MOST_HOPE = 16, 12.0
+#: Observations of an answer's own that its kind stands for.
+_STANDS_FOR = 16.0
+#: How fast the pace of an answer follows its steps.
+_PACE = 0.05
+#: What a guess of a model is supposed to take while that is not known, in single steps.
+_SUPPOSED = 0.5
+#: Drafts that it takes to know what drafting costs.
+_KNOWN = 3
 #: A source that turned out slower than plain decoding by so many single steps rests for some passes, longer each time.
 _LOST, _REST, _LONGEST_REST = -2.0, 48, 1024
 
@@ -97,9 +110,11 @@ class Controller:
         farthest = 2 * curve.sizes[-1] - base + 1
         arms = [arm for i in free for arm in self._arms(i, live[i], curve.ms(1), farthest)]
         plain = len(live) / rows[base]
-        best, chosen = self._exploit(arms, rows, base, len(live))
+        pace = max(1.0, sum(live[i].pace for i in free) / len(free)) * len(live) / rows[base]
+        best, chosen = self._exploit(arms, rows, base, len(live), pace)
         ratio = max(best, plain)
-        taken = chosen if best > plain * _MARGIN else []
+        lost = -sum(live[i].credit for i in free) / len(free)
+        taken = chosen if best > plain * (_MARGIN + _WARINESS * max(0.0, lost)) else []
         self._settle(ratio, is_guessing=bool(taken))
         found = self._look(arms, curve, rows, base, len(live), ratio, taken)
         if found is not None:
@@ -131,24 +146,31 @@ class Controller:
                 continue
             behind, name = drafter.behind, method.value
             drafting = [0.0, *(costs.draft_ms(name, n, behind) / unit for n in range(1, len(evidence) + 1))]
-            is_known = name in costs.drafting
-            arms.append(
-                Arm(index, drafter, self.knowledge.record(method, generation.kind), evidence, drafting, is_known)
-            )
+            # First times are slow (caches, kernels that are compiled): one of them is no knowledge.
+            is_known = name in costs.drafting and costs.drafting[name].total >= _KNOWN
+            arms.append(Arm(index, drafter, self._record(generation, method), evidence, drafting, is_known))
         return arms
 
     def _exploit(
-        self, arms: Sequence[Arm], rows: Sequence[float], base: int, n_live: int
+        self, arms: Sequence[Arm], rows: Sequence[float], base: int, n_live: int, pace: float
     ) -> tuple[float, list[tuple[Arm, int]]]:
-        """Most tokens a single step's time that guessing gives, and the guesses; (0, []) where there is nothing to guess."""
+        """Most tokens a single step's time that guessing gives, and the guesses; (0, []) where there is nothing to guess.
+
+        pace: tokens a single step's time lately. Tokens that one source guesses are lost to another that would guess them
+        faster a little later, so what counts between sources is what they win at that pace.
+        """
         # One source an answer: the one that alone would do most for the pass.
         by_answer: dict[int, tuple[float, int, Arm, list[float]]] = {}
+        wins: dict[int, float] = {}
         for arm in arms:
             if not arm.is_known and arm.drafter.method == Method.DRAFT:
                 continue  # what a model's guesses cost is found out by trying
             tokens, costs = arm.tokens(), arm.costs
             value, n = max(((n_live + tokens[n]) / (rows[base + n] + costs[n]), n) for n in range(1, len(tokens)))
-            if arm.index not in by_answer or value > by_answer[arm.index][0]:
+            # Against what plain decoding wins (or loses) at that pace.
+            win = tokens[n] - pace * (rows[base + n] + costs[n] - rows[base])
+            if win > wins.get(arm.index, 0.0) or (arm.index not in by_answer and len(arms) == 1):
+                wins[arm.index] = win
                 by_answer[arm.index] = (value, n, arm, tokens)
         if not by_answer:
             return 0.0, []
@@ -229,10 +251,14 @@ class Controller:
             hopes, means = arm.tokens(min(_MOST_HOPE, 1.0 + unseen / _PATIENCE)), arm.tokens()
             # Guesses up to the depth in use are checked anyway.
             in_use = max((n for other, n in taken if other is arm), default=0)
+            at_risk = rows[base + in_use] + arm.costs[in_use]
             value, cheapest, price_of_cheapest = math.inf, 0, math.inf
             for n in range(in_use + 1, len(hopes)):
-                drafting = arm.costs[n] if arm.is_known else 0.5 * n
-                price = max(_LEAST_PRICE, rows[base + n] + drafting - (n_live + means[n]) / ratio)
+                drafting = arm.costs[n] if arm.is_known else min(arm.costs[n] or math.inf, _SUPPOSED * n)
+                cost = rows[base + n] + drafting
+                if cost > at_risk + _MOST_RISK:
+                    break
+                price = max(_LEAST_PRICE, cost - (n_live + means[n]) / ratio)
                 if price / (1.0 + means[n - 1]) < value:
                     value, cheapest, price_of_cheapest = price / (1.0 + means[n - 1]), n, price
                 least = curve.least(base + n) / unit + (arm.costs[n] if arm.is_known else 0.0)
@@ -240,7 +266,7 @@ class Controller:
                 if hope <= ratio * _PROMISE or (best is not None and hope <= best[0]):
                     continue
                 # The time of a pass is learned only from a pass like it; rates from any draft, cheapest from a short one.
-                if arm.is_known and curve.count(base + n) < 2:
+                if arm.is_known and curve.count(base + n) < 2 and price <= self._budget:
                     tried = n
                 else:
                     tried, price = cheapest, price_of_cheapest
@@ -276,7 +302,7 @@ class Controller:
                 knowledge.costs.observe_draft(draft.source.value, len(draft), late, ms)
         for generation in live:
             for drafter in generation.drafters:
-                knowledge.note(drafter.method, generation.kind, drafter.outcomes())
+                knowledge.note(drafter.method, self._record(generation, drafter.method), drafter.outcomes())
         if len(live) == 1:
             n_tokens = len(verdicts[0].tokens)
             knowledge.count(live[0].kind, drafts[0].source, len(drafts[0]), n_tokens, verify_ms + draft_ms[0])
@@ -293,13 +319,19 @@ class Controller:
         self._budget = max(self._budget, min(_MOST_SAVED, self._budget + knowledge.share * cost))
         # A token is worth what a plain pass of the same answers takes for one.
         worth = n_tokens * curve.relative(len(live))[len(live)] / len(live) - cost
-        self._judge({drafter.method for generation in live for drafter in generation.drafters}, used, worth)
+        gained = worth / len(live) if used and self._try is None else 0.0
+        for generation, verdict in zip(live, verdicts, strict=True):
+            # One answer's tokens over what a plain pass takes for one.
+            speed = len(verdict.tokens) / (cost / curve.relative(len(live))[len(live)])
+            generation.pace += _PACE * (speed - generation.pace)
+            generation.credit = min(_MOST_CREDIT, generation.credit * _FORGIVING + gained)
+        self._judge(live, used, worth)
         if self._try is not None:
             self._try, self._tried = None, self._try
 
-    def _judge(self, present: set[Method], used: set[Method], worth: float) -> None:
+    def _judge(self, live: Sequence[Generation], used: set[Method], worth: float) -> None:
         """A source that is measured slower than plain decoding rests, whatever was expected of it."""
-        for method in present:
+        for method in {drafter.method for generation in live for drafter in generation.drafters}:
             source = self._source(method)
             source.resting = max(0, source.resting - 1)
             source.unseen = 0 if method in used else source.unseen + 1
@@ -316,9 +348,18 @@ class Controller:
             source.idle += 1
             # Repetition shows its rates in every token; a model has to be asked.
             if source.idle % _FADE_EVERY == 0 and method != Method.NGRAM:
-                for (of, _), record in self.knowledge.records.items():
-                    if of == method:
-                        record.fade(_FADE, _LEAST_SEEN)
+                records = [record for (of, _), record in self.knowledge.records.items() if of == method]
+                records += [generation.records[method] for generation in live if method in generation.records]
+                for record in records:
+                    record.fade(_FADE, _LEAST_SEEN)
+
+    def _record(self, generation: Generation, method: Method) -> Record:
+        """The rates in this answer, which those of its kind stand in for at first."""
+        record = generation.records.get(method)
+        if record is None:
+            general = self.knowledge.record(method, generation.kind)
+            record = generation.records[method] = Record(None, general, _STANDS_FOR)
+        return record
 
     def _source(self, method: Method) -> _Source:
         return self._sources.setdefault(method, _Source())

@@ -60,9 +60,9 @@ class Share:
         """The rate; `prior` counts like `strength` observations."""
         return (self.right + strength * prior) / (self.seen + strength)
 
-    def at_best(self, prior: float, strength: float, errors: float) -> float:
-        """The rate so many standard errors up."""
-        mean, n = self.mean(prior, strength), self.seen + strength + 1.0
+    def at_best(self, prior: float, strength: float, known: float, errors: float) -> float:
+        """The rate so many standard errors up; the prior stands on `known` observations."""
+        mean, n = self.mean(prior, strength), self.seen + min(strength, known) + 1.0
         # The second term keeps a rate near 0 or 1 from looking certain after a few observations (Wilson 1927).
         return min(0.995, mean + errors * math.sqrt(mean * (1.0 - mean) / n + 0.25 / (n * n)))
 
@@ -71,13 +71,15 @@ class Record:
     """Rates of one source in one kind of text, by bucket of evidence.
 
     priors: rates before anything was seen; None takes the bucket before, for evidence of which more is about as good.
-    general: the same source in all kinds of text, which stands in where little was seen of this one.
+    general: the same source in more text than this, which stands in, like `strength` observations, where little was seen
+        here.
     """
 
-    #: Observations that the neighbouring knowledge counts for, and those that mere expectation does.
-    _STRENGTH, _WEAK = 2.0, 1.0
+    #: Observations that mere expectation counts for.
+    _WEAK = 1.0
 
-    def __init__(self, priors: Sequence[float] | None, general: Record | None = None) -> None:
+    def __init__(self, priors: Sequence[float] | None, general: Record | None = None, strength: float = 2.0) -> None:
+        self._strength = strength
         self._priors = priors
         self._general = general
         self.shares = [Share() for _ in range(N_BUCKETS)]
@@ -102,7 +104,7 @@ class Record:
 
     def mean(self, index: int) -> float:
         """Expected rate of a bucket."""
-        changes = self._changes + (self._general._changes if self._general is not None else 0)
+        changes = self._age()
         if changes != self._means_at:
             self._means_at = changes
             self._means = []
@@ -110,17 +112,21 @@ class Record:
                 self._means.append(share.mean(*self._prior(i)))
         return self._means[index]
 
+    def _age(self) -> int:
+        return self._changes + (self._general._age() if self._general is not None else 0)
+
     def at_best(self, index: int, errors: float = 1.0) -> float:
         """The same, so many standard errors up."""
         self.mean(index)  # what the prior stands on
-        return self.shares[index].at_best(*self._prior(index), errors)
+        known = self._general.shares[index].seen if self._general is not None else 1.0
+        return self.shares[index].at_best(*self._prior(index), known, errors)
 
     def _prior(self, index: int) -> tuple[float, float]:
         if self._general is not None:
-            return self._general.mean(index), self._STRENGTH
+            return self._general.mean(index), self._strength
         if self._priors is not None:
             return self._priors[index], self._WEAK
-        return (self._means[index - 1], self._STRENGTH) if index else (_FIRST, self._WEAK)
+        return (self._means[index - 1], self._strength) if index else (_FIRST, self._WEAK)
 
     def fade(self, weight: float, least: float) -> None:
         """What was seen long ago counts less, down to `least` observations of each bucket."""

@@ -55,9 +55,8 @@ class Knowledge:
             known = self.records[method, kind] = Record(_PRIORS[method], general)
         return known
 
-    def note(self, method: Method, kind: str, outcomes: Sequence[Outcome]) -> None:
-        """What the committed text said about guesses."""
-        record = self.record(method, kind)
+    def note(self, method: Method, record: Record, outcomes: Sequence[Outcome]) -> None:
+        """What the committed text said about guesses; record: of the kind of text, or of the answer."""
         for outcome in outcomes:
             record.observe(outcome.evidence, outcome.right)
             if outcome.confidence is not None:

@@ -9,6 +9,7 @@ from typing import Literal
 
 from pardec_chat.backends.base import NO_DRAFT, Drafter, Method, Slot, Target, TokenLogprobs
 from pardec_chat.backends.decoding.depth import Controller
+from pardec_chat.backends.decoding.estimates import Record
 from pardec_chat.backends.decoding.options import Choice
 from pardec_chat.backends.decoding.sampler import Sampler
 from pardec_chat.backends.decoding.stats import Stats
@@ -37,6 +38,12 @@ class Generation:
     finish_reason: FinishReason | None = None
     #: What the controller chose last; None while there is nothing to choose.
     choice: Choice | None = None
+    #: What guessing has won in this answer so far, in single steps' time; the controller's account.
+    credit: float = 0.0
+    #: Its own rates of right guesses, by source.
+    records: dict[Method, Record] = field(default_factory=dict)
+    #: Its tokens lately over those of plain decoding in the same time.
+    pace: float = 1.0
 
     def __post_init__(self) -> None:
         if self.drafters:

@@ -74,7 +74,7 @@ class DraftModel(Drafter):
         """See `Drafter`. Nothing to feed: `draft` compares its slot with the target's."""
         self._lacks_some = self._lacks_some or max(verdict.tokens) >= self._size
         drafted, self._drafted = self._drafted, NO_DRAFT
-        n = verdict.n_accepted
+        n = min(verdict.n_accepted, len(drafted))  # what another one guessed says nothing about this model
         self._known -= max(0, len(drafted) - 1 - n)
         # Behind the last accepted token the target said something else, unless the draft or the answer ended there.
         checked = n + 1 if n < len(drafted) and n < len(verdict.tokens) else n

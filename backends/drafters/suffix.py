@@ -120,9 +120,11 @@ class Follower:
 
     def longest_match(self) -> tuple[int, int]:
         """Length of that suffix, and the index just after its newest occurrence; length 0 where nothing follows it."""
-        start = self._text.behind(self._state)
-        return (self._length, start) if self._length and start < len(self._text.tokens) else (0, 0)
+        start, tokens = self._text.behind(self._state), self._text.tokens
+        follows = self._length > 0 and start < len(tokens) and tokens[start] >= 0
+        return (self._length, start) if follows else (0, 0)
 
     def copied(self, start: int, n: int) -> list[int]:
-        """Up to `n` tokens from `start` on."""
-        return self._text.tokens[start : start + n]
+        """Up to `n` tokens from `start` on; negative ids stand between two texts, and nothing is copied across them."""
+        copied = self._text.tokens[start : start + n]
+        return copied[: next((i for i, token in enumerate(copied) if token < 0), n)]

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from pardec_chat.app.chat import earlier
 from pardec_chat.app.chat.request import (
     Delta,
     Event,
@@ -78,6 +79,7 @@ class FakeEngine:
         self.loads: list[tuple[ModelChoice, Callable[[float], None] | None, Future[Loaded]]] = []
         self.turns: list[FakeTurn] = []
         self.closed: list[float] = []
+        self.no_earlier: UserError | None = None
         self.refusal: UserError | None = None
         #: What `explain` tells, and what it raises instead; the contexts it was asked for.
         self.explanation = Explanation((), None, None, None, ())
@@ -125,6 +127,17 @@ class FakeEngine:
         """See `Engine.calibrate`; the test plays the engine's thread."""
         future: Future[Explanation] = Future()
         self.calibrations.append((progress, future))
+        return future
+
+    def use_earlier(self, agreed: bool) -> Future[None]:
+        """See `Engine.use_earlier`."""
+        future: Future[None] = Future()
+        error = self.no_earlier
+        if error is not None:
+            on_thread(lambda: future.set_exception(error))
+            return future
+        earlier.agree(agreed)
+        on_thread(lambda: future.set_result(None))
         return future
 
     def close(self, timeout: float = 10.0) -> None:

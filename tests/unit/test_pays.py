@@ -222,7 +222,7 @@ def test_a_controller_that_learned_is_explained() -> None:
             controller.costs.observe_draft(Method.DRAFT.value, n, 0, 2.0 * n)
     right = [Outcome(place, True) for place in (1, 2, 3)]
     for _ in range(60):
-        controller.note(Method.DRAFT, "code", right)
+        controller.note(Method.DRAFT, controller.record(Method.DRAFT, "code"), right)
     explanation = explain(controller)
     assert explanation.draft_ms == pytest.approx(2.0)
     # One guess at 1.1 + 0.2 single steps: 1 + rate > 1.3 from 30 % on; deeper ones ask for no less here.
