@@ -259,6 +259,9 @@ class Drafter(ABC):
     """Proposes continuations of one slot. Its own state follows the slot, whatever was accepted."""
 
     method: Method
+    #: Whether `outcomes` tells about guesses with every token, put before the target or not: nothing has to be tried then to
+    #: know how often they are right.
+    shows_unasked = False
 
     @abstractmethod
     def begin(self, slot: Slot, sampler: Sampler, should_stop: Callable[[], bool]) -> None:

@@ -258,7 +258,9 @@ class Engine:
             for drafter in drafters:
                 drafter.begin(place.slot, sampler, should_stop)
                 if depth is not None or models.controller.expects(drafter, kind):
+                    behind, begin = drafter.behind, perf_counter()
                     drafter.prepare(should_stop)
+                    models.controller.read(drafter, behind - drafter.behind, (perf_counter() - begin) * 1e3)
             generation = Generation(place.slot, sampler, drafters, depth, request.max_tokens, kind)
             stats = generation.stats
             # The last id of the prompt is evaluated with the first step, so it counts as neither.

@@ -14,6 +14,8 @@ from pardec_chat.backends.decoding.loop import Generation, Step
 from pardec_chat.backends.decoding.options import PLAIN, Choice, Option
 from pardec_chat.backends.errors import UserError
 
+#: Steps for which the latest guess is told about.
+_PATIENCE = 12
 _NOTHING_TO_COPY = "no repeated text to copy so far"
 #: End markers that a model may also write letter by letter; markup such as `</s>` is left alone, people write that.
 _MARKER = re.compile(r"<\|[^|]+\|>|<end_of_turn>|<\uff5c[^\uff5c]+\uff5c>")
@@ -50,6 +52,10 @@ class Turn:
         self._lengths: list[int] = []
         self._length = 0
         self._logprobs: list[TokenLogprobs] = []
+        # With auto: the latest choice to guess, and the steps since; one plain step between two says nothing new.
+        self._guess: Choice | None = None
+        self._steps_since = 0
+        self._over = False
 
     def feed(self, step: Step) -> None:
         """Take one step over; sends its text. After it `generation.finish_reason` may be set by a stop string."""
@@ -59,6 +65,11 @@ class Turn:
             stats.ttft_ms = (now - self._submitted) * 1e3
         stats.total_ms = (now - self._submitted) * 1e3
         self._logprobs.extend(step.logprobs or ())
+        choice = self.generation.choice
+        if choice is not None and choice.taken.method != Method.PLAIN:
+            self._guess, self._steps_since = choice, 0
+        else:
+            self._steps_since += 1
         shown = []
         for token in step.tokens:
             text = self._detokenizer.push(token)
@@ -83,6 +94,7 @@ class Turn:
 
     def finish(self, *, cancelled: bool = False) -> None:
         """Send the end of the answer, with the text that was still held back."""
+        self._over = True
         tail = ""
         if not self._stopped:
             tail = self._stops.push(self._detokenizer.finish())[0] + self._stops.finish()
@@ -141,18 +153,23 @@ class Turn:
         generation = self.generation
         if generation.depth is not None:
             return (generation.drafters[0].method if generation.drafters else Method.PLAIN), generation.depth
-        taken = generation.choice.taken if generation.choice is not None else PLAIN
+        choice = self._choice()
+        taken = PLAIN if choice is None else choice.taken
         return taken.method, taken.depth
+
+    def _choice(self) -> Choice | None:
+        """The choice to tell about: the latest guess for a while, then that nothing is guessed."""
+        return self._guess if self._guess is not None and self._steps_since < _PATIENCE else self.generation.choice
 
     def _status(self) -> Status:
         generation = self.generation
         if not generation.drafters:
             return Status("off", self._off)
-        if generation.depth is None:
-            return _status_of(generation.choice)
+        stats = generation.stats
+        if generation.depth is None and not (self._over and stats.draft_n):
+            return _status_of(self._choice())
         if generation.depth == 0:
             return Status("off", "depth 0: nothing may be drafted")
-        stats = generation.stats
         if stats.draft_n:
             return Status("active", f"{stats.draft_n_accepted} of {stats.draft_n} drafted tokens accepted")
         if generation.drafters[0].method == Method.NGRAM:

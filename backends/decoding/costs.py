@@ -18,6 +18,8 @@ _SCALE_GAIN, _LEAST_GAIN = 0.4, 0.03
 _MOST_SURPRISE = 0.25
 #: Until so many measurements the smallest one counts: noise only ever adds time, and first times are the slowest.
 _FEW = 3
+#: Ids that every draft reads, and how fast the time for others follows its measurements.
+_ALWAYS_READ, _READING_GAIN = 2, 0.3
 #: A table is drawn anew when something in it moved by more than this, in log milliseconds.
 _STALE = 0.01
 
@@ -177,24 +179,31 @@ class Costs:
     def observe_draft(self, source: str, n: int, behind: int, ms: float) -> None:
         """Drafting `n` tokens took `ms`, `behind` ids that had to be read first included."""
         curve = self.drafting.setdefault(source, Curve())
-        # The token that the target added is always to be read: up to two are part of every draft.
-        if behind <= 2:
+        # The token that the target added is always to be read: up to two are part of every draft. Reading more takes longer,
+        # so what was quicker than expected counts in any case.
+        if behind <= _ALWAYS_READ or not curve.sizes or ms < curve.ms(n):
             curve.observe(n, ms)
-        elif curve.sizes:
-            a_token = max(0.0, ms - curve.ms(n)) / behind
-            known = self.reading.get(source)
-            self.reading[source] = a_token if known is None else known + 0.3 * (a_token - known)
         else:
-            # The first draft of all: an upper bound, which the next one corrects.
-            curve.observe(n, ms)
+            self.observe_reading(source, behind, ms - curve.ms(n))
 
-    def draft_ms(self, source: str, n: int, behind: int) -> float:
-        """Expected milliseconds for `n` tokens of `source`; 0 while nothing is known of it."""
+    def observe_reading(self, source: str, n: int, ms: float) -> None:
+        """Reading `n` ids took `ms`."""
+        known = self.reading.get(source)
+        self.reading[source] = ms / n if known is None else known + _READING_GAIN * (ms / n - known)
+
+    def draft_ms(self, source: str, n: int) -> float:
+        """Expected milliseconds for `n` tokens of `source` that is not behind; 0 while nothing is known of it."""
         curve = self.drafting.get(source)
-        if curve is None or not curve.sizes or n < 1:
+        return 0.0 if curve is None or not curve.sizes or n < 1 else curve.ms(n)
+
+    def late_ms(self, source: str, behind: int) -> float:
+        """Expected milliseconds to read what `source` is behind, beyond what every draft reads.
+
+        While that is not known it is taken for as much as a guess a token: then being far behind is not tried.
+        """
+        if behind <= _ALWAYS_READ:
             return 0.0
-        late = 0.0 if behind <= 2 else behind * self.reading.get(source, curve.ms(1))
-        return curve.ms(n) + late
+        return behind * self.reading.get(source, self.draft_ms(source, 1))
 
     def dump(self) -> dict[str, Any]:
         """Plain data for a file."""

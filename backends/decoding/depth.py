@@ -144,10 +144,17 @@ class Controller:
             evidence = drafter.evidence(most)
             if not evidence:
                 continue
-            behind, name = drafter.behind, method.value
-            drafting = [0.0, *(costs.draft_ms(name, n, behind) / unit for n in range(1, len(evidence) + 1))]
-            # First times are slow (caches, kernels that are compiled): one of them is no knowledge.
-            is_known = name in costs.drafting and costs.drafting[name].total >= _KNOWN
+            name = method.value
+            late = costs.late_ms(name, drafter.behind)
+            drafting = [0.0, *((late + costs.draft_ms(name, n)) / unit for n in range(1, len(evidence) + 1))]
+            # First times are slow (caches, kernels that are compiled): one of them is no knowledge. What watches the text
+            # unasked has no model to run.
+            measured = name in costs.drafting and costs.drafting[name].total >= _KNOWN
+            is_known = measured or drafter.shows_unasked
+            if not is_known:
+                for n in range(1, len(drafting)):
+                    supposed = _SUPPOSED * n + late / unit
+                    drafting[n] = min(drafting[n], supposed) if name in costs.drafting else supposed
             arms.append(Arm(index, drafter, self._record(generation, method), evidence, drafting, is_known))
         return arms
 
@@ -163,7 +170,7 @@ class Controller:
         by_answer: dict[int, tuple[float, int, Arm, list[float]]] = {}
         wins: dict[int, float] = {}
         for arm in arms:
-            if not arm.is_known and arm.drafter.method == Method.DRAFT:
+            if not arm.is_known:
                 continue  # what a model's guesses cost is found out by trying
             tokens, costs = arm.tokens(), arm.costs
             value, n = max(((n_live + tokens[n]) / (rows[base + n] + costs[n]), n) for n in range(1, len(tokens)))
@@ -248,14 +255,15 @@ class Controller:
         best: tuple[float, float, Arm, int] | None = None
         for arm in arms:
             unseen = self._source(arm.drafter.method).unseen
-            hopes, means = arm.tokens(min(_MOST_HOPE, 1.0 + unseen / _PATIENCE)), arm.tokens()
+            means = arm.tokens()
+            free = arm.drafter.shows_unasked
+            hopes = means if free else arm.tokens(min(_MOST_HOPE, 1.0 + unseen / _PATIENCE))
             # Guesses up to the depth in use are checked anyway.
             in_use = max((n for other, n in taken if other is arm), default=0)
             at_risk = rows[base + in_use] + arm.costs[in_use]
             value, cheapest, price_of_cheapest = math.inf, 0, math.inf
             for n in range(in_use + 1, len(hopes)):
-                drafting = arm.costs[n] if arm.is_known else min(arm.costs[n] or math.inf, _SUPPOSED * n)
-                cost = rows[base + n] + drafting
+                cost = rows[base + n] + arm.costs[n]
                 if cost > at_risk + _MOST_RISK:
                     break
                 price = max(_LEAST_PRICE, cost - (n_live + means[n]) / ratio)
@@ -268,6 +276,8 @@ class Controller:
                 # The time of a pass is learned only from a pass like it; rates from any draft, cheapest from a short one.
                 if arm.is_known and curve.count(base + n) < 2 and price <= self._budget:
                     tried = n
+                elif free:
+                    continue
                 else:
                     tried, price = cheapest, price_of_cheapest
                 if price <= self._budget:
@@ -331,7 +341,9 @@ class Controller:
 
     def _judge(self, live: Sequence[Generation], used: set[Method], worth: float) -> None:
         """A source that is measured slower than plain decoding rests, whatever was expected of it."""
-        for method in {drafter.method for generation in live for drafter in generation.drafters}:
+        present = [drafter for generation in live for drafter in generation.drafters]
+        unasked = {drafter.method for drafter in present if drafter.shows_unasked}
+        for method in {drafter.method for drafter in present}:
             source = self._source(method)
             source.resting = max(0, source.resting - 1)
             source.unseen = 0 if method in used else source.unseen + 1
@@ -346,8 +358,7 @@ class Controller:
                     source.rest = _REST
                 continue
             source.idle += 1
-            # Repetition shows its rates in every token; a model has to be asked.
-            if source.idle % _FADE_EVERY == 0 and method != Method.NGRAM:
+            if source.idle % _FADE_EVERY == 0 and method not in unasked:
                 records = [record for (of, _), record in self.knowledge.records.items() if of == method]
                 records += [generation.records[method] for generation in live if method in generation.records]
                 for record in records:
@@ -365,6 +376,11 @@ class Controller:
         return self._sources.setdefault(method, _Source())
 
     # ---- for an answer that begins ----
+
+    def read(self, drafter: Drafter, n: int, ms: float) -> None:
+        """`drafter` read `n` ids of a prompt in `ms`."""
+        if n > 0:
+            self.knowledge.costs.observe_reading(drafter.method.value, n, ms)
 
     def expects(self, drafter: Drafter, kind: str) -> bool:
         """Whether `drafter` should read the prompt at once, since it is likely to guess, or since nothing is known yet."""

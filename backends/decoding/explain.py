@@ -118,7 +118,7 @@ def explain(knowledge: Knowledge, n_context: int = 512) -> Explanation:
     return Explanation(
         passes,
         unit,
-        knowledge.costs.draft_ms(Method.DRAFT.value, 1, 0) if has_draft else None,
+        knowledge.costs.draft_ms(Method.DRAFT.value, 1) if has_draft else None,
         _break_even(knowledge, n_context) if has_draft else None,
         kinds,
     )
@@ -148,7 +148,7 @@ def _options(knowledge: Knowledge, method: Method, record: Record, evidence: int
     for n in range(1, MOST_GUESSES[method] + 1):
         reach *= record.mean(bucket(evidence + n - 1))
         tokens += reach
-        yield Option(method, n, tokens, rows[n + 1] + knowledge.costs.draft_ms(method.value, n, 0) / unit)
+        yield Option(method, n, tokens, rows[n + 1] + knowledge.costs.draft_ms(method.value, n) / unit)
 
 
 def _rates(record: Record) -> tuple[Rate, ...]:
@@ -177,7 +177,7 @@ def _break_even(knowledge: Knowledge, n_context: int) -> float | None:
     curve = knowledge.costs.passes(n_context)
     most = MOST_GUESSES[Method.DRAFT]
     rows, unit = curve.relative(most + 1), curve.ms(1)
-    costs = [rows[n + 1] + knowledge.costs.draft_ms(Method.DRAFT.value, n, 0) / unit for n in range(1, most + 1)]
+    costs = [rows[n + 1] + knowledge.costs.draft_ms(Method.DRAFT.value, n) / unit for n in range(1, most + 1)]
 
     def pays(rate: float) -> bool:
         return any(sum(rate**k for k in range(n + 1)) > cost for n, cost in enumerate(costs, 1))

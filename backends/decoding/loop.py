@@ -70,7 +70,7 @@ class Step:
     """What one forward pass added to one answer; raw, for counters and for whoever shows it.
 
     tokens: committed ids. origins: for each what guessed it, `plain` for the target's own.
-    proposed: what was drafted, accepted or not.
+    proposed: what was drafted, accepted or not. source: what guessed, `plain` where nothing did.
     """
 
     tokens: Sequence[int]
@@ -80,6 +80,7 @@ class Step:
     draft_ms: float
     verify_ms: float
     logprobs: Sequence[TokenLogprobs] | None = None
+    source: Method = Method.PLAIN
 
 
 def step(target: Target, live: Sequence[Generation], controller: Controller) -> list[Step]:
@@ -119,6 +120,15 @@ def step(target: Target, live: Sequence[Generation], controller: Controller) -> 
         own = len(verdict.tokens) - verdict.n_accepted
         origins = [draft.source] * verdict.n_accepted + [Method.PLAIN] * own
         steps.append(
-            Step(verdict.tokens, origins, draft.tokens, verdict.n_accepted, draft_ms, verify_ms, verdict.logprobs)
+            Step(
+                tokens=verdict.tokens,
+                origins=origins,
+                proposed=draft.tokens,
+                n_accepted=verdict.n_accepted,
+                draft_ms=draft_ms,
+                verify_ms=verify_ms,
+                logprobs=verdict.logprobs,
+                source=draft.source,
+            )
         )
     return steps

@@ -22,6 +22,7 @@ class Ngram(Drafter):
     """
 
     method = Method.NGRAM
+    shows_unasked = True
 
     def __init__(
         self, min_match: int | None = None, *, guided: bool = False, earlier: SuffixAutomaton | None = None

@@ -3,9 +3,9 @@
     python -m pardec_chat.tests.benchmarks.auto TARGET.gguf DRAFT.gguf [--rounds N] [--categories C,…] [--json FILE]
 
 Greedy, over the benchmark's prompts, plain and auto in turn; each round goes over all prompts, so that what the first one
-learns is known in the later ones. The best fixed choice is searched exhaustively (n-gram and draft
-model at every depth): with the answer known, what each would have proposed and how much of it would have been accepted is
-known too, and its passes are counted at the times that were measured for them in this run; auto's own steps, of the last round, likewise.
+learns is known in the later ones. The best fixed choice is searched exhaustively (n-gram and draft model at every depth):
+with the answer known, what each would have proposed and how much of it would have been accepted is known too, and its
+passes are counted at the times that were measured for them in this run. So are auto's own steps, those of the last round.
 """
 
 from __future__ import annotations
@@ -56,8 +56,7 @@ def _round(engine: Engine, case: Case, max_tokens: int) -> None:
 
         def note(event: Event, to: list[tuple[Method, int]] = steps) -> None:
             if isinstance(event, Delta):
-                source = event.figures.using if event.step.proposed else Method.PLAIN
-                to.append((source, len(event.step.proposed)))
+                to.append((event.step.source, len(event.step.proposed)))
 
         request = Request(case.prompt.messages, sampling=_GREEDY, max_tokens=max_tokens, method=method)
         finished: Finished = answer(engine, request, note)
@@ -92,7 +91,7 @@ def _draft_ms(costs: Costs, case: Case, said: Sequence[int], depth: int, n_conte
     while at < n:
         drafted = min(depth, n - at - 1)
         accepted = next((i for i in range(drafted) if not right[at + i]), drafted)
-        total += curve.ms(1 + drafted) + (costs.draft_ms(Method.DRAFT.value, drafted, 0) if drafted else 0.0)
+        total += curve.ms(1 + drafted) + (costs.draft_ms(Method.DRAFT.value, drafted) if drafted else 0.0)
         at += accepted + 1
     return total
 
@@ -118,7 +117,7 @@ def _ngram_ms(costs: Costs, case: Case, depth: int, n_context: int) -> float:
 
 def _auto_ms(costs: Costs, case: Case, n_context: int) -> float:
     curve = costs.passes(n_context)
-    drafting = sum(costs.draft_ms(m.value, n, 0) for m, n in case.steps if m == Method.DRAFT)
+    drafting = sum(costs.draft_ms(m.value, n) for m, n in case.steps if m == Method.DRAFT)
     return drafting + sum(curve.ms(1 + n) for _, n in case.steps)
 
 
@@ -138,15 +137,18 @@ def main() -> None:
     cases = []
     try:
         engine.load(ModelChoice(arguments.target, arguments.draft)).result()
-        for prompt in prompts:
-            cases.append(_run(engine, prompt, arguments.rounds, arguments.max_tokens))
-            case = cases[-1]
-            print(
-                f"{prompt.category:12} {prompt.id:18} {len(case.answer_ids):4} tokens  auto {case.ratio:.3f}",
-                flush=True,
-            )
         models = engine._models
         assert models is not None
+        for prompt in prompts:
+            ids = models.encode(Request(prompt.messages), lambda event: None)
+            cases.append(Case(prompt, ids, [], {Method.PLAIN: [], Method.AUTO: []}, []))
+        for number in range(1, arguments.rounds + 1):
+            for case in cases:
+                _round(engine, case, arguments.max_tokens)
+                name = f"{case.prompt.category:12} {case.prompt.id:18} {len(case.answer_ids):4} tokens"
+                print(f"round {number}  {name}  auto {case.ratios()[-1]:.3f}", flush=True)
+            ratios = [case.ratios()[-1] for case in cases]
+            print(f"round {number}: mean {mean(ratios):.3f}, {min(ratios):.3f} to {max(ratios):.3f}", flush=True)
         costs = Costs.load(models.controller.knowledge.costs.dump())
     finally:
         engine.close()

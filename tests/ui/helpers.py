@@ -44,3 +44,8 @@ def screen_text(app: PardecChat) -> str:
     strips = app.screen._compositor.render_strips()
     assert len(strips) == height
     return "\n".join("".join(segment.text for segment in strip) for strip in strips)
+
+
+def notifications(app: PardecChat) -> str:
+    """All that the app has to tell at the moment."""
+    return " ".join(notification.message for notification in app._notifications)

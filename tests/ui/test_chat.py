@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 from textual import events
+from textual.app import SystemCommand
 
 from pardec_chat.app.app import PardecChat
+from pardec_chat.app.chat import earlier
 from pardec_chat.app.chat.request import Failed, Prefilling, Queued
 from pardec_chat.app.widgets.conversation import Conversation
 from pardec_chat.app.widgets.header import Header
@@ -20,7 +22,7 @@ from pardec_chat.app.widgets.reply import Reply
 from pardec_chat.backends.base import Method
 from pardec_chat.backends.errors import ModelUnreadable, PairImpossible, QueueFull, UserError
 from pardec_chat.tests.ui.fake_engine import DRAFT, LARGE, SMALL, FakeEngine, delta, figures, finished, on_thread
-from pardec_chat.tests.ui.helpers import ask, ready, screen_text, until
+from pardec_chat.tests.ui.helpers import ask, notifications, ready, screen_text, until
 
 MakeApp = Callable[..., PardecChat]
 
@@ -280,13 +282,41 @@ async def test_models_are_switched(make_app: MakeApp, engine: FakeEngine) -> Non
         await ready(pilot)
         choice = engine.loads[1][0]
         assert (choice.model, choice.draft, choice.n_ctx, choice.threads) == (LARGE, DRAFT, 1024, 2)
-        assert method(app) == Method.DRAFT
-        assert "The method is draft now." in screen_text(app)
-        await pilot.press("f3", "enter", "home", "enter")
-        await until(pilot, lambda: len(engine.loads) == 3)
+        assert method(app) == Method.AUTO
+        assert "The method is auto now." in screen_text(app)
+
+
+async def test_without_the_draft_model_the_method_is_auto(make_app: MakeApp, engine: FakeEngine) -> None:
+    app = make_app(model=LARGE, draft=DRAFT, method=Method.DRAFT)
+    async with app.run_test() as pilot:
         await ready(pilot)
-        assert method(app) == Method.PLAIN
-        assert "there is no draft model" in screen_text(app)
+        await pilot.press("f3", "enter", "home", "enter")
+        await until(pilot, lambda: len(engine.loads) == 2)
+        await ready(pilot)
+        assert method(app) == Method.AUTO
+        assert "The method is auto now: there is no draft model." in screen_text(app)
+
+
+async def test_earlier_answers_are_kept_with_the_users_word_and_forgotten_with_it(
+    make_app: MakeApp, engine: FakeEngine
+) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        await ready(pilot)
+
+        def offered() -> dict[str, SystemCommand]:
+            return {command.title: command for command in app.get_system_commands(app.chat)}
+
+        assert not earlier.is_agreed()
+        offered()["Copy from earlier answers"].callback()
+        await until(pilot, lambda: "are kept from now on" in notifications(app))
+        assert earlier.is_agreed()
+        offered()["Forget earlier answers"].callback()
+        await until(pilot, lambda: "are deleted" in notifications(app))
+        assert not earlier.is_agreed()
+        engine.no_earlier = UserError("The folder of earlier answers: no room.", "Check its rights.")
+        offered()["Copy from earlier answers"].callback()
+        await until(pilot, lambda: "no room" in notifications(app))
 
 
 async def test_escape_leaves_the_models_as_they_are(make_app: MakeApp, engine: FakeEngine) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -116,6 +117,22 @@ def test_reading_the_prompt(snap_compare: Any, make_app: Any, engine: FakeEngine
         await until(pilot, lambda: "512" in pilot.app.chat.state)  # type: ignore[attr-defined]
 
     assert snap_compare(make_app(), terminal_size=size, run_before=run)
+
+
+def test_auto(snap_compare: Any, make_app: Any, engine: FakeEngine, theme: str, size: Any) -> None:
+    async def run(pilot: Pilot[None]) -> None:
+        await ask(pilot, QUESTION)
+        at = replace(
+            figures(
+                96, 2050.0, method=Method.AUTO, depth=15, steps=41, drafted=75, accepted=55, positions=(0.9, 0.8, 0.7, 0.7),
+                reason="because: 15 guesses give 9.8 tokens for 4.1 steps",
+            ),
+            using=Method.NGRAM,
+        )  # fmt: skip
+        engine.turns[-1].send(delta(MERGE[:120], at))
+        await until(pilot, lambda: pilot.app.chat.query("Reply").last().source == MERGE[:120])  # type: ignore[attr-defined]
+
+    assert snap_compare(make_app(theme=theme, method=Method.AUTO), terminal_size=size, run_before=run)
 
 
 def test_ngram_idle(snap_compare: Any, make_app: Any, engine: FakeEngine, size: Any) -> None:
