@@ -239,7 +239,8 @@ class Target(ABC):
 
 
 #: Asked after each guessed token with how many there are and the confidence in the last one: the probability of the draft
-#: model's best token there, whichever was drawn. A rule that saw the drawn token would bias what rejection sampling emits.
+#: model's best token there, whichever was drawn. So no choice can hang on the value of a drawn token; a rule that dropped
+#: tokens by their value would bias what rejection sampling emits.
 GoOn = Callable[[int, float], bool]
 
 

@@ -11,6 +11,7 @@ import json
 import logging
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,8 @@ class Learned:
                 path.unlink(missing_ok=True)
         except OSError as error:
             logger.warning("what was learned could not be kept: %s", error)
-            new.unlink(missing_ok=True)
+            with suppress(OSError):
+                new.unlink(missing_ok=True)
 
 
 def _identity(path: Path) -> list[Any]:

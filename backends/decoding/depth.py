@@ -161,8 +161,9 @@ class Controller:
     def _exploit(
         self, arms: Sequence[Arm], rows: Sequence[float], base: int, n_live: int, pace: float
     ) -> tuple[float, list[tuple[Arm, int]]]:
-        """Most tokens a single step's time that guessing gives, and the guesses; (0, []) where there is nothing to guess.
+        """Most tokens a single step's time that guessing gives, and the guesses.
 
+        A ratio of 0 stands for guesses that are not worth it, and (0, []) for nothing to guess.
         pace: tokens a single step's time lately. Tokens that one source guesses are lost to another that would guess them
         faster a little later, so what counts between sources is what they win at that pace.
         """
@@ -176,14 +177,15 @@ class Controller:
             value, n = max(((n_live + tokens[n]) / (rows[base + n] + costs[n]), n) for n in range(1, len(tokens)))
             # Against what plain decoding wins (or loses) at that pace.
             win = tokens[n] - pace * (rows[base + n] + costs[n] - rows[base])
-            if win > wins.get(arm.index, 0.0) or (arm.index not in by_answer and len(arms) == 1):
+            if win > wins.get(arm.index, -math.inf):
                 wins[arm.index] = win
                 by_answer[arm.index] = (value, n, arm, tokens)
         if not by_answer:
             return 0.0, []
         if len(by_answer) == 1:
             ((value, n, arm, _),) = by_answer.values()
-            return value, [(arm, n)]
+            return (value if len(arms) == 1 or wins[arm.index] > 0.0 else 0.0), [(arm, n)]
+        by_answer = {index: choice for index, choice in by_answer.items() if wins[index] > 0.0}
         # Several answers share the rows of a pass: the most promising guesses of all of them first.
         guesses = sorted(
             (
@@ -351,7 +353,8 @@ class Controller:
                 source.gain = source.gain * 0.95 + worth
                 source.passes += 1
                 source.idle = 0
-                if source.gain < _LOST and source.passes >= 6:
+                # Repetition pays by the match, not by the source: its rates say so with every token.
+                if source.gain < _LOST and source.passes >= 6 and method not in unasked:
                     source.resting, source.rest = source.rest, min(_LONGEST_REST, 2 * source.rest)
                     source.gain, source.passes = 0.0, 0
                 elif source.gain > -_LOST:

@@ -36,7 +36,9 @@ class Share:
 
     def __init__(self, right: float = 0.0, seen: float = 0.0) -> None:
         self.right, self.seen = right, seen
-        self._recent_right = self._recent_seen = 0.0
+        # What is known from before was as steady as far as anybody knows: one miss is no change then.
+        self._recent_seen = min(seen, 1.0 / (1.0 - _SHORT))
+        self._recent_right = self._recent_seen * right / seen if seen else 0.0
 
     def observe(self, hit: bool) -> bool:
         """One guess was checked; says whether the rate has jumped."""

@@ -15,9 +15,10 @@ MIN_MATCH = 4
 class Ngram(Drafter):
     """Copies what followed the newest earlier occurrence of the longest matching suffix.
 
-    min_match: shortest match to act on, in tokens; None takes 1 when guided, else MIN_MATCH. After drafts of which nothing was accepted the requirement doubles, up
-    to 8 times `min_match`, and one acceptance brings it back. guided: somebody else decides what a match is worth, from
-    `evidence` and `outcomes`: every match is acted on, as far as is asked for.
+    min_match: shortest match to act on, in tokens; None takes 1 when guided, else MIN_MATCH. After drafts of which nothing
+    was accepted the requirement doubles, up to 8 times `min_match`, and one acceptance brings it back.
+    guided: somebody else decides what a match is worth, from `evidence` and `outcomes`: every match is acted on, as far as
+    is asked for.
     earlier: text of earlier conversations, copied from where it has the longer match.
     """
 

@@ -164,7 +164,7 @@ async def test_acceptance_is_shown_as_it_is_defined(make_app: MakeApp, engine: F
         assert "accepted 57 % of 30" in rows
         bars = {row.split()[0]: row.split()[-2] for row in rows if row.startswith(("1st", "2nd", "3rd"))}
         assert bars == {"1st": "90", "2nd": "50", "3rd": "30"}
-        assert "27.0 tok/s · 2.7 a step · 57 % of 30 accepted · first token 0.42 s · draft, 3 deep" in screen_text(app)
+        assert "27.0 tok/s · 0.9x plain · 2.7 a step · 57 % of 30 accepted · first token 0.42 s · draft, 3 deep" in screen_text(app)
 
 
 async def test_nothing_drafted_divides_by_nothing(make_app: MakeApp, engine: FakeEngine) -> None:

@@ -204,42 +204,52 @@ def drafting() -> Costs:
 
 def test_the_time_of_a_draft_is_what_it_was_measured_to_be() -> None:
     costs = drafting()
-    assert [costs.draft_ms("draft", n, 0) for n in range(6)] == exactly([0.0, 5.0, 7.0, 9.0, 11.0, 13.0])  # type: ignore[arg-type]
-    assert costs.draft_ms("ngram", 4, 0) == 0.0, "nothing is known of it"
+    assert [costs.draft_ms("draft", n) for n in range(6)] == exactly([0.0, 5.0, 7.0, 9.0, 11.0, 13.0])  # type: ignore[arg-type]
+    assert costs.draft_ms("ngram", 4) == 0.0, "nothing is known of it"
 
 
 def test_D15_up_to_two_ids_behind_are_part_of_every_draft() -> None:
     costs = drafting()
-    assert costs.draft_ms("draft", 4, 2) == costs.draft_ms("draft", 4, 1) == costs.draft_ms("draft", 4, 0)
+    assert [costs.late_ms("draft", behind) for behind in (0, 1, 2)] == [0.0, 0.0, 0.0]
+    assert costs.late_ms("draft", 3) > 0.0
 
 
 def test_D15_catching_up_costs_what_was_measured_and_does_not_count_as_drafting() -> None:
     costs = drafting()
     costs.observe_draft("draft", 4, 100, 11.0 + 50.0)
     assert costs.reading["draft"] == exactly(0.5)
-    assert costs.draft_ms("draft", 4, 0) == exactly(11.0)
-    assert costs.draft_ms("draft", 2, 40) == exactly(7.0 + 20.0)
+    assert costs.draft_ms("draft", 4) == exactly(11.0)
+    assert costs.draft_ms("draft", 2) + costs.late_ms("draft", 40) == exactly(7.0 + 20.0)
     for _ in range(30):
         costs.observe_draft("draft", 1, 10, 5.0 + 2.0)
     assert costs.reading["draft"] == pytest.approx(0.2, rel=0.01)
 
 
 def test_D15_before_any_catching_up_an_id_to_read_costs_as_much_as_a_guess() -> None:
-    assert drafting().draft_ms("draft", 2, 10) == exactly(7.0 + 10 * 5.0)
+    assert drafting().draft_ms("draft", 2) + drafting().late_ms("draft", 10) == exactly(7.0 + 10 * 5.0)
 
 
-def test_catching_up_faster_than_drafting_costs_nothing_not_less() -> None:
+def test_a_draft_quicker_than_expected_counts_though_it_had_to_read_first() -> None:
+    costs = Costs()
+    costs.observe_draft("draft", 1, 0, 230.0)
+    for _ in range(2):
+        costs.observe_draft("draft", 1, 5, 50.0)
+    assert costs.draft_ms("draft", 1) == exactly(50.0)
+    assert costs.reading.get("draft", 0.0) == pytest.approx(0.0, abs=1e-9)
+
+
+def test_reading_a_prompt_tells_what_reading_takes() -> None:
     costs = drafting()
-    costs.observe_draft("draft", 4, 10, 6.0)
-    assert costs.draft_ms("draft", 4, 10) == exactly(11.0)
+    costs.observe_reading("draft", 40, 300.0)
+    assert costs.late_ms("draft", 10) == exactly(75.0)
 
 
 def test_D15_a_first_draft_that_reads_the_prompt_is_corrected_by_the_next() -> None:
     costs = Costs()
     costs.observe_draft("draft", 2, 500, 900.0)
-    assert costs.draft_ms("draft", 2, 0) == exactly(900.0)
+    assert costs.draft_ms("draft", 2) == exactly(900.0)
     costs.observe_draft("draft", 2, 1, 7.0)
-    assert costs.draft_ms("draft", 2, 0) == exactly(7.0)
+    assert costs.draft_ms("draft", 2) == exactly(7.0)
 
 
 # On file
@@ -266,10 +276,10 @@ def test_costs_come_back_from_a_file() -> None:
         assert list(found.sizes) == list(wanted.sizes)
         assert [found.ms(n) for n in range(1, 41)] == pytest.approx([wanted.ms(n) for n in range(1, 41)], rel=1e-4)
         assert [found.count(n) for n in JAGGED] == [wanted.count(n) for n in JAGGED]
-    assert [twin.draft_ms("draft", n, 30) for n in range(5)] == pytest.approx(
-        [costs.draft_ms("draft", n, 30) for n in range(5)], rel=1e-4
+    assert [twin.draft_ms("draft", n) + twin.late_ms("draft", 30) for n in range(5)] == pytest.approx(
+        [costs.draft_ms("draft", n) + costs.late_ms("draft", 30) for n in range(5)], rel=1e-4
     )
-    assert twin.draft_ms("ngram", 8, 0) == exactly(0.01)
+    assert twin.draft_ms("ngram", 8) == exactly(0.01)
 
 
 def test_what_was_only_asked_about_is_not_written() -> None:

@@ -71,14 +71,14 @@ def test_a_mean_counts_the_prior_as_so_many_observations() -> None:
 
 def test_the_hope_is_standard_errors_above_the_mean_and_never_certain() -> None:
     share = Share(6.0, 8.0)
-    hopes = [share.at_best(0.5, 2.0, errors) for errors in (0.0, 1.0, 2.0)]
+    hopes = [share.at_best(0.5, 2.0, 2.0, errors) for errors in (0.0, 1.0, 2.0)]
     assert hopes[0] == share.mean(0.5, 2.0) == pytest.approx(0.7)
     # The error of a rate of 0.7 in ten observations.
     assert hopes[1] - hopes[0] == pytest.approx(math.sqrt(0.7 * 0.3 / 10), rel=0.2)
     assert 1.0 > hopes[2] > hopes[1]
-    assert Share(50.0, 50.0).at_best(0.9, 4.0, 3.0) < 1.0
+    assert Share(50.0, 50.0).at_best(0.9, 4.0, 4.0, 3.0) < 1.0
     few, many = Share(2.0, 4.0), Share(200.0, 400.0)
-    assert few.at_best(0.5, 4.0, 1.0) - 0.5 > 5 * (many.at_best(0.5, 4.0, 1.0) - 0.5)
+    assert few.at_best(0.5, 4.0, 4.0, 1.0) - 0.5 > 5 * (many.at_best(0.5, 4.0, 4.0, 1.0) - 0.5)
 
 
 @pytest.mark.parametrize("before", [True, False])
