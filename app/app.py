@@ -18,6 +18,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.theme import Theme
 
+from pardec_chat.app import locations
 from pardec_chat.app.palette import DARK, LIGHT, Palette
 from pardec_chat.app.screens.chat import ChatScreen
 from pardec_chat.app.screens.session import ChatOptions, EngineLike, ModelEntry
@@ -121,6 +122,12 @@ class PardecChat(App[None]):
         for command in super().get_system_commands(screen):
             if command.title in {"Theme", "Screenshot", "Quit"}:
                 yield command
+
+    def deliver_screenshot(
+        self, filename: str | None = None, path: str | None = None, time_format: str | None = None
+    ) -> str | None:
+        """Save the screen as SVG; to the working folder where the user has none for downloads, which Textual takes."""
+        return super().deliver_screenshot(filename, path or str(locations.pictures()), time_format)
 
     async def action_quit(self) -> None:
         """Leave at once; what runs is told to stop while the terminal is given back."""

@@ -93,7 +93,7 @@ def guess_cost(explanation: Explanation, draft: str | None) -> str:
     if draft is None:
         return "No draft model is loaded. Copying text that repeats (n-gram) needs none."
     if explanation.draft_ms is None or explanation.plain_ms is None:
-        return "The draft model was not tried yet."
+        return "The draft model was hardly tried yet."
     cost = _steps(explanation.draft_ms / explanation.plain_ms)
     first = (
         f"One guess of the draft model takes {wording.milliseconds(explanation.draft_ms)}, that is {cost} single steps."
@@ -140,7 +140,7 @@ def _draft_clause(explanation: Explanation, draft: str | None) -> str:
     if draft is None:
         return "no draft model is loaded"
     if explanation.draft_ms is None:
-        return "the draft model was not tried yet"
+        return "the draft model was hardly tried yet"
     if explanation.break_even is None:
         return "the draft model cannot pay, not even with every guess right"
     share = wording.percent(explanation.break_even)

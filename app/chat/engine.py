@@ -270,15 +270,7 @@ class Engine:
             place.busy = False
             raise
         off = models.why_off(request.method)
-        turn = Turn(
-            request,
-            generation,
-            models.target.vocabulary,
-            sink,
-            waiting.submitted,
-            off,
-            models.controller.knowledge.plain_ms,
-        )
+        turn = Turn(request, generation, models.target.vocabulary, sink, waiting.submitted, off)
         live = _Live(turn, ticket, place)
         self._live.append(live)
         if not prefill.complete or generation.finish_reason is not None:

@@ -108,7 +108,8 @@ class Figures(Rates):
     """A copy of the counters of an answer at one moment; see `Stats` for their meaning, `Rates` for what follows from them.
 
     using, depth: what guesses now and how far, `plain` and 0 for nothing: with the method auto they change as it decodes.
-    plain_per_second: tokens a second of plain decoding here and now, from measured passes; None before the first.
+    plain_per_second: tokens a second of plain decoding here, as fast as it would have been at each moment of this answer,
+        from measured passes; None before the first.
     context_used, context_size: tokens the conversation takes, and may take.
     """
 

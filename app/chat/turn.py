@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from time import perf_counter
 
 from pardec_chat.app.chat.detokenizer import Detokenizer
@@ -24,7 +23,7 @@ _MARKER = re.compile(r"<\|[^|]+\|>|<end_of_turn>|<\uff5c[^\uff5c]+\uff5c>")
 class Turn:
     """Feeds on the steps of one `Generation`.
 
-    off: why nothing is drafted, where nothing is. plain_ms: a single step with so many tokens in the context.
+    off: why nothing is drafted, where nothing is.
     """
 
     def __init__(
@@ -35,14 +34,12 @@ class Turn:
         sink: Sink,
         submitted: float,
         off: str,
-        plain_ms: Callable[[int], float | None],
     ) -> None:
         self.generation = generation
         self._request = request
         self._sink = sink
         self._submitted = submitted
         self._off = off
-        self._plain_ms = plain_ms
         self._detokenizer = Detokenizer(vocabulary.piece)
         markers = [text for end in vocabulary.end_ids if _MARKER.fullmatch(text := vocabulary.text(end))]
         self._stops = StopStrings([*request.stop, *markers])
@@ -127,14 +124,12 @@ class Turn:
         generation = self.generation
         stats = generation.stats
         using, depth = self._using()
-        n_context = len(generation.slot.tokens)
-        plain_ms = self._plain_ms(n_context)
         return Figures(
             method=self._request.method,
             depth=depth,
             status=self._status(),
             using=using,
-            plain_per_second=None if plain_ms is None else 1e3 / plain_ms,
+            plain_per_second=stats.plain_per_second,
             predicted_n=stats.predicted_n,
             predicted_ms=stats.predicted_ms,
             steps=stats.steps,
@@ -145,7 +140,7 @@ class Turn:
             cache_n=stats.cache_n,
             prompt_ms=stats.prompt_ms,
             ttft_ms=stats.ttft_ms,
-            context_used=n_context,
+            context_used=len(generation.slot.tokens),
             context_size=generation.slot.n_ctx,
         )
 
@@ -182,8 +177,7 @@ def _status_of(choice: Choice | None) -> Status:
     if choice is None:
         return Status("idle", "the first step measures plain decoding")
     if choice.taken.method != Method.PLAIN:
-        why = "a try, to learn" if choice.is_try else "because"
-        return Status("active", f"{why}: {_expected(choice.taken)}")
+        return Status("active", ("a try: " if choice.is_try else "") + _expected(choice.taken))
     if choice.rejected is None:
         return Status("idle", _NOTHING_TO_COPY)
     return Status("idle", f"plain is fastest here: {_expected(choice.rejected)}")

@@ -91,7 +91,11 @@ class MetricsPanel(Widget):
             lines.append(Content.assemble((name, _LABEL), (full, _BAR), (empty, _TRACK), (value, _VALUE)))
         if rest := rates[_BARS:]:
             name = f"  {_BARS + 1}–{len(rates)} "
-            lines.append(Content.assemble((f"{name:<7}", _LABEL), (blocks.curve(rest, 1.0), ".curve")))
+            lines.append(
+                Content.assemble(
+                    (f"{name:<7}", _LABEL), (blocks.curve(rest[: width - len(f"{name:<7}")], 1.0), ".curve")
+                )
+            )
         return lines
 
     def _method_lines(self, width: int) -> list[_Line]:

@@ -71,8 +71,9 @@ def size(n_bytes: int) -> str:
 
 def method(name: str, depth: int, using: str = "") -> str:
     """A method and how far it guesses; using: what it has chosen, where it chooses."""
-    named = f"{name} → {using}" if using and using != name else name
-    return f"{named}, {depth} deep" if depth else named
+    if using and using != name:
+        return f"{name} → {using}, {depth}" if depth else f"{name} → {using}"
+    return f"{name}, {depth} deep" if depth else name
 
 
 def answer(finished: Finished) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from pardec_chat.backends.base import MAX_DEPTH, Draft, Drafter, GoOn, Method, Verdict
 from pardec_chat.backends.decoding.costs import Curve
 from pardec_chat.backends.decoding.estimates import Record, bucket
-from pardec_chat.backends.decoding.knowledge import MOST_GUESSES, Knowledge
+from pardec_chat.backends.decoding.knowledge import ENOUGH_DRAFTS, MOST_GUESSES, Knowledge
 from pardec_chat.backends.decoding.options import PLAIN, Arm, Choice, Plan
 
 if TYPE_CHECKING:
@@ -51,8 +51,6 @@ _STANDS_FOR = 16.0
 _PACE = 0.05
 #: What a guess of a model is supposed to take while that is not known, in single steps.
 _SUPPOSED = 0.5
-#: Drafts that it takes to know what drafting costs.
-_KNOWN = 3
 #: A source that turned out slower than plain decoding by so many single steps rests for some passes, longer each time.
 _LOST, _REST, _LONGEST_REST = -2.0, 48, 1024
 
@@ -147,9 +145,8 @@ class Controller:
             name = method.value
             late = costs.late_ms(name, drafter.behind)
             drafting = [0.0, *((late + costs.draft_ms(name, n)) / unit for n in range(1, len(evidence) + 1))]
-            # First times are slow (caches, kernels that are compiled): one of them is no knowledge. What watches the text
-            # unasked has no model to run.
-            measured = name in costs.drafting and costs.drafting[name].total >= _KNOWN
+            # What watches the text unasked has no model to run.
+            measured = name in costs.drafting and costs.drafting[name].total >= ENOUGH_DRAFTS
             is_known = measured or drafter.shows_unasked
             if not is_known:
                 for n in range(1, len(drafting)):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pardec_chat.backends.base import Method
 from pardec_chat.backends.decoding.estimates import N_BUCKETS, Record, bucket, lower_bound
-from pardec_chat.backends.decoding.knowledge import MOST_GUESSES, Knowledge, Measured
+from pardec_chat.backends.decoding.knowledge import ENOUGH_DRAFTS, MOST_GUESSES, Knowledge, Measured
 from pardec_chat.backends.decoding.options import PLAIN, Option
 
 #: Lengths of match that a reader is told about.
@@ -91,7 +91,7 @@ class Explanation:
     """Everything that a choice rests on, at one context length.
 
     passes: measured row counts alone. plain_ms: a single step; None while nothing was measured.
-    draft_ms: one guess of the draft model; None without one or before it was tried.
+    draft_ms: one guess of the draft model; None without one or before it was tried often enough.
     break_even: share of right guesses from which the draft model pays at its best depth; None when none is enough, or when
         it is not known. kinds: of text, the most seen first.
     """
@@ -111,7 +111,8 @@ def explain(knowledge: Knowledge, n_context: int = 512) -> Explanation:
     unit = curve.ms(1)
     passes = tuple(PassCost(n, curve.ms(n), curve.ms(n) / unit, curve.count(n)) for n in curve.sizes if n <= 33)
     drafting = knowledge.costs.drafting.get(Method.DRAFT.value)
-    has_draft = drafting is not None and bool(drafting.sizes)
+    # One slow first time is not what a guess takes.
+    has_draft = drafting is not None and drafting.total >= ENOUGH_DRAFTS
     names = {kind for _, kind in knowledge.records if kind} | {kind for kind, _, _ in knowledge.measured}
     seen = {name: sum(m.steps for (kind, _, _), m in knowledge.measured.items() if kind == name) for name in names}
     kinds = tuple(_kind(knowledge, name, n_context, has_draft) for name in sorted(names, key=lambda n: (-seen[n], n)))

@@ -13,6 +13,8 @@ from pardec_chat.backends.decoding.estimates import N_BUCKETS, Record, Share, lo
 
 #: Most guesses of one draft that pay on any curve known.
 MOST_GUESSES = {Method.DRAFT: 16, Method.NGRAM: MAX_DEPTH}
+#: Drafts that it takes to know what drafting costs: first times are slow (caches, kernels that are compiled).
+ENOUGH_DRAFTS = 3
 #: Rates before anything was checked: by place for models (as good as the place before), by length of match for repetition.
 _PRIORS: dict[Method, Sequence[float] | None] = {
     Method.DRAFT: None,
@@ -77,10 +79,10 @@ class Knowledge:
         measured.tokens += n_tokens
         measured.ms += ms
 
-    def plain_ms(self, n_context: int) -> float | None:
-        """A single step of plain decoding with so many tokens in the context; None before the first pass."""
+    def plain_ms(self, n_context: int, n_live: int = 1) -> float:
+        """A plain step of `n_live` answers with so many tokens in the context; 0 before anything was measured."""
         curve = self.costs.passes(n_context)
-        return curve.ms(1) if curve.sizes else None
+        return curve.ms(n_live) if curve.sizes else 0.0
 
     def dump(self) -> dict[str, Any]:
         """Plain data for a file."""

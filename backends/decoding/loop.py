@@ -108,11 +108,13 @@ def step(target: Target, live: Sequence[Generation], controller: Controller) -> 
         generation.token_ids.extend(verdict.tokens)
     begin = perf_counter()
     controller.learn(live, drafts, behind, draft_times, verify_ms, verdicts)
+    plain_ms = controller.knowledge.plain_ms(max(len(generation.slot.tokens) for generation in live), len(live))
     deciding = (deciding + perf_counter() - begin) * 1e3 / len(live)
     steps = []
     for generation, draft, draft_ms, verdict in zip(live, drafts, draft_times, verdicts, strict=True):
         draft_ms += deciding
         generation.stats.count(len(draft), verdict.n_accepted, len(verdict.tokens), draft_ms, verify_ms)
+        generation.stats.compare(len(verdict.tokens), plain_ms)
         if verdict.tokens[-1] in generation.sampler.ends:
             generation.finish_reason = "stop"
         elif generation.room < 1:

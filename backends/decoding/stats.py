@@ -52,6 +52,7 @@ class Stats(Rates):
     ttft_ms: from the request's arrival to its first token, waiting included. total_ms: to its last.
     steps: forward passes of the target. draft_rounds: those that checked a draft. draft_n: tokens drafted.
     predicted_ms: decoding alone, of which draft_ms went into drafting.
+    plain_ms: what plain decoding would have taken for `plain_n` tokens, each at the speed it had here at that moment.
     accepted_at: for each place in a draft, from the first on, how many kept tokens were accepted there.
     depths: for each kept token its place in its draft, from 1 on, or 0 for the target's own.
     """
@@ -67,6 +68,8 @@ class Stats(Rates):
     draft_n: int = 0
     predicted_ms: float = 0.0
     draft_ms: float = 0.0
+    plain_n: int = 0
+    plain_ms: float = 0.0
     accepted_at: list[int] = field(default_factory=list)
     depths: list[int] = field(default_factory=list)
 
@@ -82,6 +85,16 @@ class Stats(Rates):
             self.accepted_at[place] += 1
         self.depths.extend(range(1, n_accepted + 1))
         self.depths.extend([0] * (n_emitted - n_accepted))
+
+    def compare(self, n_emitted: int, plain_ms: float) -> None:
+        """A step of `n_emitted` tokens came while plain decoding would have taken `plain_ms` for each."""
+        self.plain_n += n_emitted
+        self.plain_ms += n_emitted * plain_ms
+
+    @property
+    def plain_per_second(self) -> float | None:
+        """Tokens a second of plain decoding in the place of this answer; None before the first step."""
+        return self.plain_n / self.plain_ms * 1e3 if self.plain_ms > 0 else None
 
     def cut(self, n: int) -> None:
         """Only the first `n` tokens were kept: those behind a stop string count neither as emitted nor as accepted."""

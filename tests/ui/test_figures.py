@@ -164,7 +164,7 @@ async def test_acceptance_is_shown_as_it_is_defined(make_app: MakeApp, engine: F
         assert "accepted 57 % of 30" in rows
         bars = {row.split()[0]: row.split()[-2] for row in rows if row.startswith(("1st", "2nd", "3rd"))}
         assert bars == {"1st": "90", "2nd": "50", "3rd": "30"}
-        assert "27.0 tok/s · 0.9x plain · 2.7 a step · 57 % of 30 accepted · first token 0.42 s · draft, 3 deep" in screen_text(app)
+        assert "27.0 tok/s · 0.9x plain · 2.7 a step · 57 % of 30 accepted · first token 0.42 s" in screen_text(app)
 
 
 async def test_nothing_drafted_divides_by_nothing(make_app: MakeApp, engine: FakeEngine) -> None:
@@ -216,3 +216,16 @@ async def test_panel_does_not_move_while_it_counts(make_app: MakeApp, engine: Fa
             engine.turns[0].send(delta(f"{number} ", at))
             await until(pilot, lambda: app.query_one(Reply).source.endswith(f"{number} "))  # noqa: B023
             assert rows() == before
+
+
+async def test_a_draft_of_many_tokens_stays_on_its_line(make_app: MakeApp, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 36)) as pilot:
+        await ask(pilot, "Hello?")
+        at = figures(40, 1000.0, method=Method.NGRAM, depth=32, steps=10, drafted=320, positions=[0.5] * 32)
+        engine.turns[0].send(delta("Hello", at))
+        await until(pilot, lambda: "7–32" in screen_text(app))
+        lines = screen_text(app).splitlines()
+        row = next(i for i, line in enumerate(lines) if "7–32" in line)
+        assert "▅" in lines[row] or "▄" in lines[row]
+        assert lines[row + 2].split("│")[-1].strip().startswith("method")

@@ -125,7 +125,7 @@ def test_auto(snap_compare: Any, make_app: Any, engine: FakeEngine, theme: str, 
         at = replace(
             figures(
                 96, 2050.0, method=Method.AUTO, depth=15, steps=41, drafted=75, accepted=55, positions=(0.9, 0.8, 0.7, 0.7),
-                reason="because: 15 guesses give 9.8 tokens for 4.1 steps",
+                reason="15 guesses give 9.8 tokens for 4.1 steps",
             ),
             using=Method.NGRAM,
         )  # fmt: skip

@@ -63,7 +63,7 @@ def row(explanation: Explanation, label: str, number: int = 0) -> list[str]:
         (
             replace(CPU, draft_ms=None, passes=CPU.passes[:1]),
             "d",
-            "What checking several tokens costs was not measured yet; the draft model was not tried yet. "
+            "What checking several tokens costs was not measured yet; the draft model was hardly tried yet. "
             "With auto, plain decoding is used, n-gram where text repeats.",
         ),
         (
@@ -82,7 +82,7 @@ def test_the_verdict(explanation: Explanation, draft: str | None, sentences: str
     ("explanation", "draft", "sentences"),
     [
         (GPU, None, "No draft model is loaded. Copying text that repeats (n-gram) needs none."),
-        (replace(GPU, draft_ms=None), "d", "The draft model was not tried yet."),
+        (replace(GPU, draft_ms=None), "d", "The draft model was hardly tried yet."),
         (
             CPU,
             "d",

@@ -114,3 +114,15 @@ def test_timings_have_the_names_of_llama_cpp() -> None:
         "ttft_ms": 0.0,
         "total_ms": 0.0,
     }
+
+
+def test_M03_plain_decoding_is_compared_at_the_speed_that_it_had_at_each_moment() -> None:
+    stats = Stats()
+    stats.count(3, 3, 4, 0.0, 20.0)
+    stats.compare(4, 10.0)
+    stats.count(0, 0, 1, 0.0, 30.0)  # the machine has become slower
+    stats.compare(1, 30.0)
+    assert stats.plain_per_second == pytest.approx(5 / 70 * 1e3)
+    assert stats.tokens_per_second == pytest.approx(5 / 50 * 1e3)
+    stats.cut(2)
+    assert stats.plain_per_second == pytest.approx(5 / 70 * 1e3), "of a token, whatever was cut"
