@@ -290,7 +290,7 @@ class Engine:
         self._live.remove(live)
         live.place.busy = False
         live.turn.finish(cancelled=cancelled)
-        if self._models is not None:
+        if self._models is not None and not live.turn.alone:  # a race would keep its text twice
             self._models.remember(live.turn.generation.token_ids)
         if self._models is not None and not self._live and perf_counter() - self._kept > _KEEP_EVERY:
             self._kept = perf_counter()

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from pardec_chat.backends.decoding.loop import Step
 
 #: Tokens to draft when nobody says otherwise: what published pairs do best with, and the longest copies worth checking.
-DEFAULT_DEPTH = {Method.PLAIN: 0, Method.DRAFT: 3, Method.NGRAM: 15}
+_DEFAULT_DEPTH = {Method.PLAIN: 0, Method.DRAFT: 3, Method.NGRAM: 15}
 
 
 def default_depth(method: Method) -> int | None:
     """Tokens to draft in one step when nobody says otherwise; None leaves it to the controller."""
-    return DEFAULT_DEPTH.get(method)
+    return _DEFAULT_DEPTH.get(method)
 
 
 @dataclass(frozen=True, slots=True)

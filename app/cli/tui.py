@@ -27,6 +27,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Raises UserError for what the options ask wrongly, before the screen is touched."""
     from pardec_chat.app import app, locations
+    from pardec_chat.app.chat.request import Request
     from pardec_chat.app.downloads.library import Library
     from pardec_chat.backends.errors import UserError
 
@@ -34,10 +35,13 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("The app needs a terminal.", 'Without one: pardec-chat ask "…".')
     library = Library()
     draft = library.resolve(arguments.draft) if arguments.draft not in (None, "none") else None
+    method = options.method(arguments.method, has_draft=draft is not None)
+    # What no request may ask is told now, not with the first message.
+    Request(method=method, depth=options.depth(arguments.depth), ngram_min_match=arguments.ngram_min_match)
     chosen = app.ChatOptions(
         model=_first_model(library, arguments.model),
         draft=draft,
-        method=options.method(arguments.method, has_draft=draft is not None),
+        method=method,
         depth=options.depth(arguments.depth),
         ngram_min_match=arguments.ngram_min_match,
         sampling=options.sampling(arguments),

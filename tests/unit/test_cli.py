@@ -294,3 +294,21 @@ def test_version_and_help_import_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("pardec-chat ")
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        (["--depth", "4"], "The method auto finds the depth itself."),
+        (["--method", "ngram", "--depth", "99"], "depth is 99"),
+        (["--ngram-min-match", "0"], "The shortest match is 0 tokens."),
+    ],
+)
+def test_D14_the_app_refuses_what_no_request_may_ask_before_it_opens(
+    options: list[str], what: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for stream in (sys.stdin, sys.stdout):
+        monkeypatch.setattr(stream, "isatty", lambda: True)
+    monkeypatch.setattr("pardec_chat.app.app.run", lambda *_: pytest.fail("the screen was touched"))
+    assert main(options) == 1
+    assert what in capsys.readouterr().err
