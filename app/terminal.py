@@ -12,18 +12,20 @@ from pathlib import Path
 
 @contextmanager
 def guarded_terminal(log_path: Path) -> Iterator[None]:
-    """Inside, file descriptors 1 and 2 lead to the log, and Textual draws on a copy of the terminal.
+    """From here on file descriptors 1 and 2 lead to the log, and Textual draws on a copy of the terminal.
 
     Entered once, before anything native is loaded, and left when the app is over: nothing is redirected while it draws, so
     no thread can print in between. Textual takes `sys.__stderr__` for output and `sys.__stdout__` for the size of the
     terminal when it starts; both are the copy here. What Python code prints goes to the log as well.
+
+    Afterwards Python's own streams lead to where they led before, but the two descriptors stay with the log until the
+    process ends: a native thread outlives the app by a moment, and what it prints then has no business on the terminal.
     """
     terminal_fd = next((fd for fd in (2, 1) if os.isatty(fd)), None)
     if terminal_fd is None:
         # No terminal, no screen to guard: a pipe wants what is printed.
         yield
         return
-    python = (sys.__stdout__, sys.__stderr__)
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     saved = [os.dup(1), os.dup(2)]
@@ -35,12 +37,10 @@ def guarded_terminal(log_path: Path) -> Iterator[None]:
         sys.__stdout__ = sys.__stderr__ = terminal  # type: ignore[misc]
         yield
     finally:
-        sys.__stdout__, sys.__stderr__ = python  # type: ignore[misc]
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
-        for fd, copy in enumerate(saved, start=1):
-            os.dup2(copy, fd)
-            os.close(copy)
+        sys.stdout, sys.stderr = (_open(copy) for copy in saved)
+        sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr  # type: ignore[misc]
         os.close(log)
         terminal.close()
 
