@@ -208,8 +208,9 @@ def test_after_an_exception_python_writes_to_the_terminal_and_descriptors_to_the
         sys.stdout.flush()
         assert sys.__stderr__ is sys.stderr
         sys.stderr.write(" back")
-        sys.stdout.close()
-        sys.stderr.close()
+        for stream in (sys.stdout, sys.stderr):
+            assert stream is not None
+            stream.close()
     finally:
         for fd, copy in enumerate(saved, start=1):
             os.dup2(copy, fd)
