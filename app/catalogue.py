@@ -63,9 +63,30 @@ class WheelsSource:
 Source = HubSource | WheelsSource
 
 
+#: How a pair guesses; only the first is one of this version's methods, the others are listed for what they are.
+PairMethod = Literal["draft", "mtp", "eagle", "dflash"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """What can guess for a model: another catalogued one, or (`model_id` None) layers inside its own file.
+
+    `gain` says what somebody measured with it, and on what; empty where nothing is published.
+    """
+
+    method: PairMethod
+    model_id: str | None
+    gain: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Model:
-    """One catalogued model. `size` is in bytes; `sha256` (hex) is that of the whole file."""
+    """One catalogued model.
+
+    `size` is in bytes. `sha256` (hex) is that of the whole file, its first digits (8 and more), or empty: what is missing
+    the Hub has to tell. `cache_per_token` is in bytes, of a 16-bit cache; `context` the tokens it was trained for.
+    `kind` draft: it only ever guesses. `languages` are codes such as "ja", of those it is good at beside English.
+    """
 
     id: str
     name: str
@@ -74,8 +95,17 @@ class Model:
     licence: str
     description: str
     sources: tuple[Source, ...]
-    drafts: tuple[str, ...] = ()
-    kind: Literal["chat", "base"] = "chat"
+    pairs: tuple[Pair, ...] = ()
+    kind: Literal["chat", "base", "draft"] = "chat"
+    cache_per_token: int | None = None
+    context: int | None = None
+    runtimes: tuple[str, ...] = ("llamacpp",)
+    languages: tuple[str, ...] = ()
+
+    @property
+    def drafts(self) -> tuple[str, ...]:
+        """Ids of the models that can guess for it by the method draft."""
+        return tuple(pair.model_id for pair in self.pairs if pair.method == "draft" and pair.model_id is not None)
 
     @property
     def file_name(self) -> str:
@@ -235,7 +265,7 @@ def _model(table: _Table) -> Model:
         licence=table.text("licence"),
         description=table.text("description"),
         sources=tuple(_source(_Table(source, table.place)) for source in table.tables("sources")),
-        drafts=table.texts("drafts") if table.has("drafts") else (),
+        pairs=tuple(Pair("draft", draft) for draft in (table.texts("drafts") if table.has("drafts") else ())),
         kind=cast("Literal['chat', 'base']", kind),
     )
     table.close()

@@ -204,12 +204,10 @@ def test_after_an_exception_python_writes_to_the_terminal_and_descriptors_to_the
             sys.__stderr__.write("to the terminal")
             raise KeyboardInterrupt
         os.write(2, b", a late native thread too")
-        sys.stdout.write(" and")
-        sys.stdout.flush()
-        assert sys.__stderr__ is sys.stderr
-        sys.stderr.write(" back")
-        for stream in (sys.stdout, sys.stderr):
+        for stream, text in ((sys.__stdout__, " and"), (sys.__stderr__, " back")):
             assert stream is not None
+            assert stream in (sys.stdout, sys.stderr)
+            stream.write(text)
             stream.close()
     finally:
         for fd, copy in enumerate(saved, start=1):
