@@ -20,8 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from pardec_chat.backends.decoding.pairing import TokenTable
     from pardec_chat.backends.decoding.sampler import Sampler
+    from pardec_chat.backends.machine import Machine
+    from pardec_chat.backends.memory import CacheType
+    from pardec_chat.backends.model_file import ModelFile
 
 
 class Method(StrEnum):
@@ -154,10 +156,6 @@ class Vocabulary(ABC):
     @abstractmethod
     def text(self, token: int) -> str:
         """The token's own name in the file, control tokens included; for comparisons and messages."""
-
-    @abstractmethod
-    def table(self) -> TokenTable:
-        """All names, for comparisons."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +305,7 @@ class LoadOptions:
     slots: conversations that go through one forward pass. branches: leaves a draft tree may have beside the first.
     threads: None takes one for each physical core.
     draft: the model will only ever propose.
+    cache_type: how exactly the cache keeps keys and values. gpu_layers: how many layers go on a GPU; None takes all.
     progress: called with 0…1 while weights are read; returning False gives the load up.
     """
 
@@ -316,6 +315,8 @@ class LoadOptions:
     branches: int = 0
     threads: int | None = None
     draft: bool = False
+    cache_type: CacheType = "f16"
+    gpu_layers: int | None = None
     progress: Callable[[float], bool] | None = None
 
 
@@ -325,8 +326,12 @@ class Runtime(ABC):
     name: str
 
     @abstractmethod
-    def read_vocabulary(self, path: Path) -> TokenTable:
-        """The vocabulary alone, before anything large is loaded. Raises ModelUnreadable."""
+    def read_model(self, path: Path) -> ModelFile:
+        """What the files say, before anything large is loaded. Raises ModelUnreadable."""
+
+    def usable(self, machine: Machine) -> Machine:
+        """The machine with those devices alone that this build can use."""
+        return machine
 
     @abstractmethod
     def load(self, options: LoadOptions) -> Target:

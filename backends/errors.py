@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pardec_chat.backends.memory import Alternative, Plan
+
 
 class UserError(Exception):
     """Something the user can mend: says what was wrong and what to do next, in one line each.
@@ -26,6 +33,18 @@ class ModelUnreadable(UserError):
 
 class OutOfMemory(UserError):
     """An allocation for weights, cache or buffers failed."""
+
+
+class DoesNotFit(OutOfMemory):
+    """What is to be loaded takes more memory than there is; found before anything was loaded.
+
+    plan: what it would take. alternatives: what fits instead, mildest first.
+    """
+
+    def __init__(self, what: str, next_step: str, plan: Plan, alternatives: Sequence[Alternative]) -> None:
+        super().__init__(what, next_step)
+        self.plan = plan
+        self.alternatives = alternatives
 
 
 class PairImpossible(UserError):

@@ -28,6 +28,8 @@ from pardec_chat.backends.decoding.pairing import TokenTable
 from pardec_chat.backends.decoding.prefix import common_prefix
 from pardec_chat.backends.decoding.sampler import Sampler
 from pardec_chat.backends.errors import ContextFull, ModelUnreadable, QueueFull, UserError
+from pardec_chat.backends.memory import Shape
+from pardec_chat.backends.model_file import ModelFile
 from pardec_chat.kernels.sampling.reference import Logits
 from pardec_chat.tests.rows import Rows
 
@@ -77,7 +79,7 @@ class ScriptedVocabulary(Vocabulary):
         return self._texts[token]
 
     def table(self) -> TokenTable:
-        """See `Vocabulary`."""
+        """All names, as a file gives them."""
         special = frozenset(i for i, piece in enumerate(self._pieces) if not piece)
         return TokenTable([text.encode() for text in self._texts], special)
 
@@ -196,7 +198,7 @@ class ScriptedTarget(Target):
         path: Path = Path("scripted.gguf"),
     ) -> None:
         self.path, self.name, self.chat_template, self.chunk = path, name, chat_template, chunk
-        self.vocabulary = ScriptedVocabulary(pieces, ends, texts, bos)
+        self.vocabulary: ScriptedVocabulary = ScriptedVocabulary(pieces, ends, texts, bos)
         self.capabilities = Capabilities(rewind, tree and rewind == "trim", max_slots, n_ctx)
         self.evaluations: list[Evaluation] = []
         self.passes = 0
@@ -302,7 +304,8 @@ class FakeRuntime(Runtime):
     """Models by the name of their path.
 
     models: what a path's name loads: makers are called with the options; a target as such can be loaded again once closed.
-    failures: what loading that name raises instead. loaded: options of every load that was asked for.
+    shapes: what the files say of their memory, a few bytes where nothing is given. failures: what loading that name raises
+    instead. loaded: options of every load that was asked for.
     """
 
     name = "fake"
@@ -310,15 +313,29 @@ class FakeRuntime(Runtime):
     def __init__(self, models: Mapping[str, ScriptedTarget | Callable[[LoadOptions], ScriptedTarget]]) -> None:
         self.models = dict(models)
         self.failures: dict[str, UserError] = {}
+        self.shapes: dict[str, Shape] = {}
         self.vocabulary_failures: dict[str, UserError] = {}
         self.loaded: list[LoadOptions] = []
         self.targets: list[ScriptedTarget] = []
 
-    def read_vocabulary(self, path: Path) -> TokenTable:
+    def read_model(self, path: Path) -> ModelFile:
         """See `Runtime`."""
         if path.name in self.vocabulary_failures:
             raise self.vocabulary_failures[path.name]
-        return self._make(LoadOptions(path)).vocabulary.table()
+        vocabulary = self._make(LoadOptions(path)).vocabulary
+        shape = Shape(path.stem, 1000, 2, 64, vocabulary.size)
+        return ModelFile(
+            path,
+            path.stem,
+            "model",
+            "scripted",
+            0,
+            self.shapes.get(path.name, shape),
+            "full",
+            "scripted",
+            0,
+            vocabulary.table,
+        )
 
     def load(self, options: LoadOptions) -> ScriptedTarget:
         """See `Runtime`. Half-way it reports progress, and gives up where that says so."""

@@ -8,7 +8,8 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
 from typing import TypeVar
@@ -28,12 +29,15 @@ from pardec_chat.app.chat.request import (
 )
 from pardec_chat.app.chat.template import TemplateWorker
 from pardec_chat.app.chat.turn import Turn
-from pardec_chat.backends import registry
+from pardec_chat.backends import memory, registry
 from pardec_chat.backends.base import Runtime
 from pardec_chat.backends.decoding.explain import Explanation, explain
 from pardec_chat.backends.decoding.loop import Generation, step
 from pardec_chat.backends.decoding.sampler import Sampler
-from pardec_chat.backends.errors import QueueFull, UserError
+from pardec_chat.backends.errors import DoesNotFit, QueueFull, UserError
+from pardec_chat.backends.machine import Machine, inspect, own_memory
+from pardec_chat.backends.memory import Plan
+from pardec_chat.backends.model_file import ModelFile
 
 logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -85,12 +89,19 @@ class Engine:
     """Thread-safe front of the owner thread.
 
     runtime: a name of `registry`, or what makes a runtime (on the owner thread).
-    queue_limit: requests that may wait; one more is refused with QueueFull.
+    queue_limit: requests that may wait; one more is refused with QueueFull. machine: what there is to load into.
     """
 
-    def __init__(self, runtime: str | Callable[[], Runtime] = "llamacpp", *, queue_limit: int = 32) -> None:
+    def __init__(
+        self,
+        runtime: str | Callable[[], Runtime] = "llamacpp",
+        *,
+        queue_limit: int = 32,
+        machine: Callable[[], Machine] = inspect,
+    ) -> None:
         self._make: Callable[[], Runtime] = partial(registry.load, runtime) if isinstance(runtime, str) else runtime
         self._queue_limit = queue_limit
+        self._machine = machine
         self._commands: queue.SimpleQueue[_Command] = queue.SimpleQueue()
         self._n_waiting = 0
         self._lock = threading.Lock()
@@ -333,8 +344,12 @@ class Engine:
     def _load(self, choice: ModelChoice, progress: Callable[[float], None] | None) -> Loaded:
         self._worker.start()
         runtime = self._get_runtime()
-        models = self._models if self._models is not None and self._models.serves(choice) else None
-        masked, notices = pair(runtime, choice, None if models is None else models.target)
+        target = runtime.read_model(choice.model)
+        draft = None if choice.draft is None else runtime.read_model(choice.draft)
+        masked, notices = pair(target, draft)
+        plan, off = self._plan(choice, target, draft)
+        if off:
+            notices.append(off)
         self._cancel_live()
 
         def report(done: float) -> bool:
@@ -342,13 +357,52 @@ class Engine:
                 progress(done)
             return not self._closing.is_set()
 
-        if models is None:
+        if self._models is None or not self._models.serves(choice):
+            before = None if self._models is None else self._models.choice
             if self._models is not None:
                 self._models.close()
                 self._models = None
-            models = self._models = LoadedModels(runtime, choice, self._worker, report)
-        models.set_draft(choice, masked, notices)
-        return models.describe()
+            try:
+                self._models = LoadedModels(runtime, choice, self._worker, report, plan)
+            except UserError:
+                # A damaged file, a wrong plan, somebody else who took the room: what was in memory before still fits.
+                if before is not None and not self._closing.is_set():
+                    with suppress(UserError):
+                        self._load(replace(before, unchecked=True), progress)
+                raise
+        self._models.set_draft(choice, masked, notices, plan, off)
+        return self._models.describe()
+
+    def _plan(self, choice: ModelChoice, target: ModelFile, draft: ModelFile | None) -> tuple[Plan, str]:
+        """What a load will take, and why the draft model has to be left out for it. Raises DoesNotFit."""
+        held = memory.NOTHING if self._models is None else self._models.plan.given_back()
+        here = self._get_runtime().usable(self._machine())
+        program = max(
+            memory.PROGRAM, own_memory() - (0 if self._models is None else self._models.plan.need_of_models())
+        )
+        wish = memory.Wish(
+            target.shape, None if draft is None else draft.shape, choice.n_ctx, choice.slots, choice.cache_type
+        )
+        planned = memory.plan(wish, here, program=program, reclaimed=held)
+        if planned.fits or choice.unchecked:
+            return planned, ""
+        others = memory.alternatives(wish, here, program=program, reclaimed=held)
+        alone = memory.plan(replace(wish, draft=None), here, program=program, reclaimed=held)
+        if alone.fits:
+            keeping = next((other.words for other in others if other.wish.draft is not None), "")
+            rest = f" {keeping} there is room for it." if keeping else ""
+            return alone, f"The draft model does not fit beside the target: {_gb(planned.short)} are missing.{rest}"
+        ways = "; ".join(f"{other.words[0].lower()}{other.words[1:]} it fits" for other in others)
+        raise DoesNotFit(
+            f"{target.name} needs {_gb(planned.need())} and {_gb(sum(planned.free.values()))} are free.",
+            f"{ways[0].upper()}{ways[1:]}." if ways else "Take a smaller model or quantisation.",
+            planned,
+            others,
+        )
+
+
+def _gb(count: int) -> str:
+    return f"{count / 1e9:.1f} GB"
 
 
 def _as_user_error(error: Exception) -> UserError:

@@ -13,11 +13,19 @@ from pardec_chat.app.chat.template import Template, TemplateWorker
 from pardec_chat.backends.base import Drafter, LoadOptions, Method, Runtime, Slot, Target
 from pardec_chat.backends.decoding.calibration import calibrate
 from pardec_chat.backends.decoding.depth import Controller
-from pardec_chat.backends.decoding.pairing import compare
 from pardec_chat.backends.decoding.prefix import common_prefix
 from pardec_chat.backends.drafters.draft_model import DraftModel
 from pardec_chat.backends.drafters.ngram import Ngram
-from pardec_chat.backends.errors import MethodUnavailable, OutOfMemory, PairImpossible, UserError
+from pardec_chat.backends.errors import (
+    MethodUnavailable,
+    ModelUnreadable,
+    OutOfMemory,
+    PairImpossible,
+    UserError,
+)
+from pardec_chat.backends.memory import Plan
+from pardec_chat.backends.model_file import ModelFile
+from pardec_chat.backends.pairs import judge
 
 
 @dataclass(slots=True)
@@ -47,6 +55,7 @@ class LoadedModels:
         choice: ModelChoice,
         worker: TemplateWorker,
         report: Callable[[float], bool],
+        plan: Plan,
     ) -> None:
         self._runtime = runtime
         #: Chooses method and depth, and learns what they give with these models.
@@ -57,8 +66,18 @@ class LoadedModels:
         self._slots = slots = choice.slots
         self._report = report
         self.choice = choice
+        #: What is in memory and where, as planned.
+        self.plan = plan
         self.target: Target = runtime.load(
-            LoadOptions(choice.model, choice.n_ctx, slots, threads=choice.threads, progress=report)
+            LoadOptions(
+                choice.model,
+                choice.n_ctx,
+                slots,
+                threads=choice.threads,
+                cache_type=choice.cache_type,
+                gpu_layers=plan.gpu_layers,
+                progress=report,
+            )
         )
         self._template = Template(self.target.chat_template, self.target.vocabulary, worker)
         self._draft: Target | None = None
@@ -72,10 +91,15 @@ class LoadedModels:
     def serves(self, choice: ModelChoice) -> bool:
         """Whether the loaded target is the one that `choice` asks for."""
         mine = self.choice
-        return replace(mine, draft=None) == replace(choice, draft=None)
+        return replace(mine, draft=None, unchecked=False) == replace(choice, draft=None, unchecked=False)
 
-    def set_draft(self, choice: ModelChoice, masked: tuple[int, ...], notices: Sequence[str]) -> None:
-        """Take the draft model of `choice` in place of the present one; without one when it cannot be loaded."""
+    def set_draft(
+        self, choice: ModelChoice, masked: tuple[int, ...], notices: Sequence[str], plan: Plan, off: str = ""
+    ) -> None:
+        """Take the draft model of `choice` in place of the present one; without one when it cannot be loaded.
+
+        off: why it is left out although it was asked for; nothing is loaded then.
+        """
         self._close_draft()
         self.keep()
         self.choice = choice
@@ -85,17 +109,27 @@ class LoadedModels:
         self.controller = Controller(known)
         if known is None:  # the target is the same as before: what its passes take need not be learned again
             self.controller.knowledge.costs.adopt_passes(costs)
-        self._banned, self._notices, self.off = masked, list(notices), ""
-        if choice.draft is None:
+        self._banned, self._notices, self.off, self.plan = masked, list(notices), off, plan
+        if choice.draft is None or off:
             return
         n_ctx = self.target.capabilities.n_ctx
         try:
             self._draft = self._runtime.load(
-                LoadOptions(choice.draft, n_ctx, self._slots, threads=choice.threads, draft=True, progress=self._report)
+                LoadOptions(
+                    choice.draft,
+                    n_ctx,
+                    self._slots,
+                    threads=choice.threads,
+                    draft=True,
+                    cache_type=choice.cache_type,
+                    gpu_layers=plan.draft_gpu_layers,
+                    progress=self._report,
+                )
             )
         except UserError as error:
             # The target comes first: a session without speculation is better than none.
             self.off = f"the draft model could not be loaded: {error.what}"
+            self.plan = plan.without_draft()
             kind = "does not fit into memory" if isinstance(error, OutOfMemory) else "could not be loaded"
             self._notices.append(f"The draft model {kind} and was left out: {error.what}")
 
@@ -107,6 +141,7 @@ class LoadedModels:
             runtime=self._runtime.name,
             n_ctx=self.target.capabilities.n_ctx,
             notices=tuple(self._notices),
+            plan=self.plan,
         )
 
     def encode(self, request: Request, sink: Sink) -> list[int]:
@@ -229,20 +264,23 @@ class LoadedModels:
             draft.close()
 
 
-def pair(runtime: Runtime, choice: ModelChoice, loaded: Target | None) -> tuple[tuple[int, ...], list[str]]:
-    """Masked ids and notices for a target and its draft, from the files' vocabularies alone.
+def pair(target: ModelFile, draft: ModelFile | None) -> tuple[tuple[int, ...], list[str]]:
+    """Masked ids and notices for a target and its draft, from what their files say.
 
-    loaded: the target, when it is in memory already. Raises PairImpossible with the first differing ids and their texts.
+    Raises PairImpossible with the first differing ids and their texts, or ModelUnreadable for what is no target.
     """
-    if choice.draft is None:
+    if draft is None:
+        if not target.is_model:
+            raise ModelUnreadable(
+                f"{target.path.name} is a {target.kind}, not a model to chat with.", "Choose another."
+            )
         return (), []
-    table = runtime.read_vocabulary(choice.model) if loaded is None else loaded.vocabulary.table()
-    pairing = compare(table, runtime.read_vocabulary(choice.draft))
-    if pairing.verdict == "impossible":
-        first = pairing.first_difference
-        where = f" Id {first.id} is {first.target!r} in the one, {first.draft!r} in the other." if first else ""
+    verdict = judge(target, draft)
+    if verdict.verdict == "impossible":
         raise PairImpossible(
-            f"{choice.draft.stem} cannot draft for {choice.model.stem}: {pairing.reasons[0]}.{where}",
+            f"{draft.path.stem} cannot draft for {target.path.stem}: {' '.join(verdict.reasons)}",
             "Choose a draft model of the same family, or the method ngram, which needs none.",
         )
-    return pairing.masked_ids, [f"The pair fits with small differences: {reason}." for reason in pairing.reasons]
+    if verdict.verdict == "exact":
+        return (), []
+    return verdict.masked_ids, [f"The pair fits with small differences: {verdict.reasons[0]}"]

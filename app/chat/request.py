@@ -15,6 +15,7 @@ from pardec_chat.backends.errors import BadSetting, UserError
 # The loop brings numpy, which the first paint does not wait for.
 if TYPE_CHECKING:
     from pardec_chat.backends.decoding.loop import Step
+    from pardec_chat.backends.memory import CacheType, Plan
 
 #: Tokens to draft when nobody says otherwise: what published pairs do best with, and the longest copies worth checking.
 _DEFAULT_DEPTH = {Method.PLAIN: 0, Method.DRAFT: 3, Method.NGRAM: 15}
@@ -75,6 +76,7 @@ class ModelChoice:
     """What to load.
 
     n_ctx: tokens a conversation can hold. threads: None takes one for each physical core. slots: answers at the same time.
+    cache_type: how exactly the cache keeps what it holds. unchecked: load it even if it does not seem to fit.
     """
 
     model: Path
@@ -82,17 +84,20 @@ class ModelChoice:
     n_ctx: int | None = None
     threads: int | None = None
     slots: int = 1
+    cache_type: CacheType = "f16"
+    unchecked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What is loaded now. notices: what the user should know, such as a draft that was left out."""
+    """What is loaded now. notices: what the user should know, such as a draft that was left out. plan: where it went."""
 
     model: str
     draft: str | None
     runtime: str
     n_ctx: int
     notices: tuple[str, ...]
+    plan: Plan | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,10 +14,13 @@ from pardec_chat.backends.base import MAX_DEPTH
 from pardec_chat.backends.errors import OutOfMemory
 from pardec_chat.backends.llamacpp import library
 from pardec_chat.backends.llamacpp.model import Model
+from pardec_chat.backends.machine import physical_cores
+from pardec_chat.backends.memory import CacheType
 
 #: Tokens evaluated at once in a prefill: the cancel flag is read between two of these.
 CHUNK = 128
 _PARTIAL = 1  # LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY: the running state alone, without the attention cache
+_CACHE_TYPES = {"q8_0": llama_cpp.GGML_TYPE_Q8_0}
 
 #: `llama_get_logits` with the address as a number; a typed pointer would be made anew at each step.
 _logits = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(("llama_get_logits", llama_cpp.llama_cpp._lib))
@@ -76,7 +78,15 @@ class Context:
     """Owns the native context. Raises OutOfMemory when the cache or the buffers do not fit."""
 
     def __init__(
-        self, model: Model, *, n_ctx: int, slots: int, branches: int, threads: int | None, full_window: bool
+        self,
+        model: Model,
+        *,
+        n_ctx: int,
+        slots: int,
+        branches: int,
+        threads: int | None,
+        full_window: bool,
+        cache_type: CacheType = "f16",
     ) -> None:
         self.n_sequences = slots + branches
         self._n_vocab = int(llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(model.handle)))
@@ -91,6 +101,10 @@ class Context:
         params.n_outputs_max = rows
         params.n_threads = params.n_threads_batch = threads or physical_cores()
         params.swa_full = full_window
+        if cache_type != "f16":
+            params.type_k = params.type_v = _CACHE_TYPES[cache_type]
+            # Only these kernels read quantised values.
+            params.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_ENABLED
         params.kv_unified = True  # one pool of cells: copying a sequence copies no data
         params.no_perf = True
         self.handle: Any = llama_cpp.llama_init_from_model(model.handle, params)
@@ -157,19 +171,3 @@ class Context:
         handle, self.handle = self.handle, None
         if handle:
             llama_cpp.llama_free(handle)
-
-
-def physical_cores() -> int:
-    """Cores this process may use; hyper-threads share one unit for the arithmetic that counts here."""
-    try:
-        usable = len(os.sched_getaffinity(0))
-    except AttributeError:  # macOS
-        usable = os.cpu_count() or 1
-    siblings = set()
-    for cpu in range(os.cpu_count() or 1):
-        try:
-            with open(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") as file:  # noqa: PTH123
-                siblings.add(file.read().strip())
-        except OSError:
-            return usable
-    return max(1, min(usable, len(siblings)))

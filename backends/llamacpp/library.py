@@ -55,6 +55,11 @@ def system_info() -> str:
     return str(llama_cpp.llama_print_system_info().decode("utf-8", "replace"))
 
 
+def has_gpu() -> bool:
+    """Whether the library was built for a GPU and finds one."""
+    return bool(llama_cpp.llama_supports_gpu_offload())
+
+
 def has_tile_kernels() -> bool:
     """Whether the library was built with AMX kernels for a CPU that has AMX; they are kept off then.
 

@@ -15,16 +15,16 @@ from pardec_chat.backends.llamacpp import library
 
 
 class Model:
-    """A loaded file, or its vocabulary alone. Raises ModelUnreadable or OutOfMemory."""
+    """A loaded file; gpu_layers: layers that go on a GPU, None for all. Raises ModelUnreadable or OutOfMemory."""
 
     def __init__(
-        self, path: Path, *, vocabulary_only: bool = False, progress: Callable[[float], bool] | None = None
+        self, path: Path, *, gpu_layers: int | None = None, progress: Callable[[float], bool] | None = None
     ) -> None:
         self.path = path
         _check_header(path)
         params = llama_cpp.llama_model_default_params()
-        params.vocab_only = vocabulary_only
-        params.n_gpu_layers = -1  # all of them where the library has a device, none otherwise
+        # -1 is all of them where the library has a device, none otherwise.
+        params.n_gpu_layers = -1 if gpu_layers is None else gpu_layers
         params.use_extra_bufts = not library.has_tile_kernels()
         # The callback must live as long as the call: the C side keeps no reference.
         callback = llama_cpp.llama_progress_callback(lambda done, _data: progress is None or progress(done))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from pardec_chat.backends.base import LoadOptions, Runtime, Target
-from pardec_chat.backends.decoding.pairing import TokenTable
+from pardec_chat.backends.gguf.model import read_model
 from pardec_chat.backends.llamacpp import library
-from pardec_chat.backends.llamacpp.model import Model
 from pardec_chat.backends.llamacpp.target import LlamaCppTarget
-from pardec_chat.backends.llamacpp.vocabulary import LlamaCppVocabulary
+from pardec_chat.backends.machine import Machine
+from pardec_chat.backends.model_file import ModelFile
 
 
 class LlamaCppRuntime(Runtime):
@@ -17,13 +18,13 @@ class LlamaCppRuntime(Runtime):
 
     name = "llamacpp"
 
-    def read_vocabulary(self, path: Path) -> TokenTable:
+    def read_model(self, path: Path) -> ModelFile:
+        """See `Runtime`. From the file's header: llama.cpp itself takes a second for a large vocabulary."""
+        return read_model(path)
+
+    def usable(self, machine: Machine) -> Machine:
         """See `Runtime`."""
-        model = Model(path, vocabulary_only=True)
-        try:
-            return LlamaCppVocabulary(model).table()
-        finally:
-            model.close()
+        return machine if library.has_gpu() else replace(machine, devices=())
 
     def load(self, options: LoadOptions) -> Target:
         """See `Runtime`."""

@@ -27,9 +27,8 @@ from pardec_chat.backends.llamacpp.context import CHUNK, Context
 from pardec_chat.backends.llamacpp.model import Model
 from pardec_chat.backends.llamacpp.slot import LlamaCppSlot
 from pardec_chat.backends.llamacpp.vocabulary import LlamaCppVocabulary
+from pardec_chat.backends.memory import DEFAULT_CTX
 from pardec_chat.kernels.sampling.reference import Logits
-
-_DEFAULT_CTX = 4096
 
 
 class LlamaCppTarget(Target):
@@ -42,11 +41,11 @@ class LlamaCppTarget(Target):
             raise BadSetting(f"A context of {n_ctx} tokens holds no conversation.", "Give --ctx 16 or more.")
         if options.threads is not None and options.threads < 1:
             raise BadSetting(f"{options.threads} threads cannot decode.", "Give --threads 1 or more.")
-        self._model = Model(options.path, progress=options.progress)
+        self._model = Model(options.path, gpu_layers=options.gpu_layers, progress=options.progress)
         try:
             if not self._model.generates_text:
                 raise ModelUnreadable(f"{options.path.name} is no left-to-right text model.", "Choose a chat model.")
-            n_ctx = n_ctx or min(_DEFAULT_CTX, self._model.n_ctx_train)
+            n_ctx = n_ctx or min(DEFAULT_CTX, self._model.n_ctx_train)
             self.n_window = self._model.n_window
             stateful = self._model.has_state
             self.context = Context(
@@ -58,6 +57,7 @@ class LlamaCppTarget(Target):
                 # A draft chain moves the window further in single steps than it can be taken back; a block does not.
                 # The branches of a tree share cells, and shared ones never leave a cache of the window alone.
                 full_window=options.draft or options.branches > 0,
+                cache_type=options.cache_type,
             )
         except BaseException:
             self._model.close()

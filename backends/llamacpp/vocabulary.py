@@ -8,13 +8,9 @@ from typing import TYPE_CHECKING, Any
 import llama_cpp
 
 from pardec_chat.backends.base import Vocabulary
-from pardec_chat.backends.decoding.pairing import TokenTable
 
 if TYPE_CHECKING:
     from pardec_chat.backends.llamacpp.model import Model
-
-# llama_token_attr: UNKNOWN, UNUSED and CONTROL tokens are never part of a written text.
-_SPECIAL = 1 << 0 | 1 << 1 | 1 << 3
 
 
 class LlamaCppVocabulary(Vocabulary):
@@ -62,9 +58,3 @@ class LlamaCppVocabulary(Vocabulary):
         """See `Vocabulary`."""
         raw: bytes = llama_cpp.llama_vocab_get_text(self._handle, token)
         return raw.decode("utf-8", "replace")
-
-    def table(self) -> TokenTable:
-        """See `Vocabulary`."""
-        text, attribute, handle = llama_cpp.llama_vocab_get_text, llama_cpp.llama_vocab_get_attr, self._handle
-        ids = range(self.size)
-        return TokenTable([text(handle, i) for i in ids], frozenset(i for i in ids if attribute(handle, i) & _SPECIAL))

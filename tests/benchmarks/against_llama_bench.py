@@ -21,7 +21,7 @@ from pardec_chat.backends.decoding.loop import Generation, step
 from pardec_chat.backends.decoding.params import SamplingParams
 from pardec_chat.backends.decoding.sampler import Sampler
 from pardec_chat.backends.llamacpp import library
-from pardec_chat.backends.llamacpp.context import physical_cores
+from pardec_chat.backends.machine import physical_cores
 
 _TOKENS = 128
 

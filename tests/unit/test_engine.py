@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,11 +24,13 @@ from pardec_chat.app.chat.request import (
     Request,
     Status,
 )
+from pardec_chat.backends import memory
 from pardec_chat.backends.base import Method
 from pardec_chat.backends.decoding.params import SamplingParams
 from pardec_chat.backends.errors import (
     BadSetting,
     ContextFull,
+    DoesNotFit,
     MethodUnavailable,
     ModelUnreadable,
     OutOfMemory,
@@ -35,6 +38,8 @@ from pardec_chat.backends.errors import (
     QueueFull,
     UserError,
 )
+from pardec_chat.backends.machine import Machine
+from pardec_chat.backends.memory import Shape
 from pardec_chat.tests.fakes import FakeRuntime, ScriptedTarget
 from pardec_chat.tests.rows import Rows, replies
 
@@ -95,7 +100,7 @@ def start() -> Iterator[Start]:
     engines: list[Engine] = []
 
     def make(runtime: FakeRuntime, choice: ModelChoice | None = None, **options: int) -> Engine:
-        engine = Engine(lambda: runtime, **options)
+        engine = Engine(lambda: runtime, **options)  # type: ignore[arg-type]  # the whole numbers alone
         engines.append(engine)
         if choice is not None:
             engine.load(choice).result(20)
@@ -413,10 +418,20 @@ def test_K03_a_draft_that_does_not_fit_is_left_out_and_the_chat_goes_on(start: S
     assert "could not be loaded" in finished.figures.status.reason
 
 
-def test_K03_a_failing_target_leaves_an_engine_that_loads_another(start: Start) -> None:
+def test_K03_a_failing_target_gives_the_one_before_back(start: Start) -> None:
     runtime = FakeRuntime({"a": says("abc"), "b": says("xyz")})
     runtime.failures["b"] = OutOfMemory("b does not fit.", "Take a smaller one.")
     engine = start(runtime, A)
+    with pytest.raises(OutOfMemory, match="b does not fit"):
+        engine.load(ModelChoice(Path("b"))).result(20)
+    assert [options.path.name for options in runtime.loaded] == ["a", "b", "a"]
+    assert ask(engine, "hi").text == "abc"
+
+
+def test_K03_without_one_before_a_failing_target_leaves_an_engine_that_loads_another(start: Start) -> None:
+    runtime = FakeRuntime({"a": says("abc"), "b": says("xyz")})
+    runtime.failures["b"] = OutOfMemory("b does not fit.", "Take a smaller one.")
+    engine = start(runtime)
     with pytest.raises(OutOfMemory):
         engine.load(ModelChoice(Path("b"))).result(20)
     client = Client()
@@ -426,11 +441,112 @@ def test_K03_a_failing_target_leaves_an_engine_that_loads_another(start: Start) 
     assert ask(engine, "hi").text == "abc"
 
 
+GB = 10**9
+
+
+def small_machine(free: int) -> Machine:
+    """Two cores and so many bytes."""
+    return Machine("test", "test", 2, (), 2 * free, free)
+
+
+@pytest.fixture
+def planned() -> Iterator[Callable[[FakeRuntime, int], Engine]]:
+    """An engine on a machine with so many free bytes."""
+    engines: list[Engine] = []
+
+    def make(runtime: FakeRuntime, free: int) -> Engine:
+        engines.append(Engine(lambda: runtime, machine=lambda: small_machine(free)))
+        return engines[-1]
+
+    yield make
+    for engine in engines:
+        engine.close()
+
+
+def sized() -> FakeRuntime:
+    """A target of 3 GB, a draft of 1 GB, and caches of 100 kB a token for the one, of 50 for the other."""
+    runtime = FakeRuntime({"a": says("abc"), "d": says("abc"), "s": says("s")})
+    runtime.shapes["a"] = Shape("a", 3 * GB, 10, 100_000, 31, context=8192, head=64)
+    runtime.shapes["d"] = Shape("d", 1 * GB, 4, 50_000, 31, context=8192, head=64)
+    return runtime
+
+
+def test_K03_the_draft_goes_first_and_the_notice_says_what_would_keep_it(
+    planned: Callable[[FakeRuntime, int], Engine],
+) -> None:
+    # 3 + 1 GB of weights, 0.41 + 0.2 of cache at 4,096 tokens: 0.2 GB too much for both.
+    runtime = sized()
+    engine = planned(runtime, int(4.4 * GB) + memory._HOST_RESERVE)
+    loaded = engine.load(ModelChoice(Path("a"), Path("d"))).result(20)
+    assert [options.path.name for options in runtime.loaded] == ["a"]
+    assert loaded.draft is None
+    assert loaded.plan is not None
+    assert not loaded.plan.has_draft
+    (notice,) = loaded.notices
+    assert notice.startswith("The draft model does not fit beside the target: 0.2 GB are missing.")
+    assert "With an 8-bit cache there is room for it." in notice
+    finished = ask(engine, "hi", method=Method.DRAFT)
+    assert (finished.text, finished.figures.status.state) == ("abc", "off")
+    assert "does not fit beside the target" in finished.figures.status.reason
+
+
+def test_K03_what_does_not_fit_is_told_before_anything_is_loaded_and_the_session_lives(
+    planned: Callable[[FakeRuntime, int], Engine],
+) -> None:
+    runtime = sized()
+    engine = planned(runtime, int(3.3 * GB) + memory._HOST_RESERVE)
+    engine.load(ModelChoice(Path("s"))).result(20)
+    with pytest.raises(DoesNotFit) as caught:
+        engine.load(ModelChoice(Path("a"), Path("d"))).result(20)
+    assert [options.path.name for options in runtime.loaded] == ["s"]
+    ways = caught.value.alternatives
+    assert [(way.wish.draft, way.wish.cache_type, way.wish.n_ctx) for way in ways] == [
+        (None, "q8_0", None),
+        (None, "f16", 2048),
+    ]
+    assert all(way.plan.fits for way in ways)
+    assert not caught.value.plan.fits
+    assert "8-bit cache" in caught.value.next_step
+    assert ask(engine, "hi").text == "s"
+    again = engine.load(ModelChoice(Path("a"), n_ctx=2048)).result(20)
+    assert (again.n_ctx, runtime.loaded[-1].n_ctx) == (again.n_ctx, 2048)
+
+
+def test_K03_the_user_may_insist(planned: Callable[[FakeRuntime, int], Engine]) -> None:
+    runtime = sized()
+    engine = planned(runtime, GB)
+    assert engine.load(ModelChoice(Path("a"), unchecked=True)).result(20).model
+    with pytest.raises(DoesNotFit) as caught:
+        engine.load(ModelChoice(Path("a"), n_ctx=4096)).result(20)
+    assert not caught.value.alternatives
+    assert "smaller model" in caught.value.next_step
+
+
+def test_H02_what_the_loaded_model_gives_back_counts_as_free(planned: Callable[[FakeRuntime, int], Engine]) -> None:
+    """Caches and buffers are the program's own until it closes them; pages of the file count as free already."""
+    runtime = sized()
+    runtime.models["b"] = says("b")
+    runtime.shapes["b"] = replace(runtime.shapes["a"], name="b")
+    engine = planned(runtime, int(3.6 * GB) + memory._HOST_RESERVE)
+    engine.load(A).result(20)
+    with pytest.raises(DoesNotFit):
+        engine.load(ModelChoice(Path("b"), n_ctx=12_288)).result(20)  # 4.2 GB, and 4.0 are there
+    assert engine.load(ModelChoice(Path("b"), n_ctx=8192)).result(20).model
+
+
+def test_the_cache_type_reaches_both_models(planned: Callable[[FakeRuntime, int], Engine]) -> None:
+    runtime = sized()
+    engine = planned(runtime, 20 * GB)
+    engine.load(ModelChoice(Path("a"), Path("d"), cache_type="q8_0")).result(20)
+    assert [options.cache_type for options in runtime.loaded] == ["q8_0", "q8_0"]
+    assert [options.gpu_layers for options in runtime.loaded] == [0, 0]
+
+
 def test_D10_an_impossible_pair_is_refused_before_anything_changes(start: Start) -> None:
     other = ScriptedTarget(lambda _prefix: [0.0] * 31, PIECES, {END}, texts=[*TEXTS[:5], "f", "e", *TEXTS[7:]])
     runtime = FakeRuntime({"a": says("abc", "abc"), "d": other})
     engine = start(runtime, A)
-    with pytest.raises(PairImpossible, match=r"2 of 31 common ids .* Id 5 is 'e' in the one, 'f' in the other"):
+    with pytest.raises(PairImpossible, match=r"2 of 31 common ids .* Id 5 is 'e' in the target, 'f' in the draft"):
         engine.load(ModelChoice(Path("a"), Path("d"))).result(20)
     assert [options.path.name for options in runtime.loaded] == ["a"]
     assert ask(engine, "hi").text == "abc"
@@ -442,7 +558,7 @@ def test_D11_masked_ids_are_never_drafted(start: Start) -> None:
     )
     engine = start(FakeRuntime({"a": says("abcd"), "d": padded}))
     loaded = engine.load(ModelChoice(Path("a"), Path("d"))).result(20)
-    assert "padded differently (31 and 33 ids)" in loaded.notices[0]
+    assert "Padded differently (31 and 33 ids)" in loaded.notices[0]
     client = Client()
     engine.submit(Request(messages=[Message("user", "hi")], sampling=GREEDY, method=Method.DRAFT, depth=3), client)
     assert client.finished().text == "abcd"
