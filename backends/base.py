@@ -13,10 +13,11 @@ Two invariants hold between any two calls:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -210,6 +211,8 @@ class Target(ABC):
     chat_template: str | None
     #: What the file calls the model.
     name: str
+    #: Bytes of weights, cache and buffers on each device, as the runtime tells after the load; empty where it does not.
+    placed: Mapping[str, int] = MappingProxyType({})
 
     @abstractmethod
     def open(self) -> Slot:

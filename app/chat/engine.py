@@ -8,7 +8,6 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
@@ -358,18 +357,10 @@ class Engine:
             return not self._closing.is_set()
 
         if self._models is None or not self._models.serves(choice):
-            before = None if self._models is None else self._models.choice
             if self._models is not None:
                 self._models.close()
                 self._models = None
-            try:
-                self._models = LoadedModels(runtime, choice, self._worker, report, plan)
-            except UserError:
-                # A damaged file, a wrong plan, somebody else who took the room: what was in memory before still fits.
-                if before is not None and not self._closing.is_set():
-                    with suppress(UserError):
-                        self._load(replace(before, unchecked=True), progress)
-                raise
+            self._models = LoadedModels(runtime, choice, self._worker, report, plan)
         self._models.set_draft(choice, masked, notices, plan, off)
         return self._models.describe()
 

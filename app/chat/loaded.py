@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -142,6 +143,7 @@ class LoadedModels:
             n_ctx=self.target.capabilities.n_ctx,
             notices=tuple(self._notices),
             plan=self.plan,
+            placed=Counter(self.target.placed) + Counter({} if self._draft is None else self._draft.placed),
         )
 
     def encode(self, request: Request, sink: Sink) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -90,7 +90,10 @@ class ModelChoice:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What is loaded now. notices: what the user should know, such as a draft that was left out. plan: where it went."""
+    """What is loaded now. notices: what the user should know, such as a draft that was left out.
+
+    plan: what was expected to be taken, and where; placed: bytes on each device, as the runtime tells.
+    """
 
     model: str
     draft: str | None
@@ -98,6 +101,7 @@ class Loaded:
     n_ctx: int
     notices: tuple[str, ...]
     plan: Plan | None = None
+    placed: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     # SUPPRESS keeps the inner parser from undoing a --json that was written before the action.
     common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
     common.add_argument("--json", action="store_true", help="one JSON document on standard output")
-    words = "list, pull, remove and add models"
+    words = "list, pull, remove, add and pair models"
     parser = subparsers.add_parser("models", parents=[common], help=words, description=words.capitalize() + ".")
     parser.set_defaults(func=run, action="list")
-    actions = parser.add_subparsers(metavar="list|pull|remove|add")
+    actions = parser.add_subparsers(metavar="list|pull|remove|add|pairs|why")
     listed = actions.add_parser("list", parents=[common], help="what is on this disk and what can be pulled")
     listed.set_defaults(action="list")
     pull = actions.add_parser("pull", parents=[common], help="download models, or go on where a download stopped")
@@ -36,10 +36,18 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add = actions.add_parser("add", parents=[common], help="list a GGUF file of yours; it stays where it is")
     add.add_argument("path", metavar="PATH")
     add.set_defaults(action="add")
+    pairs = actions.add_parser("pairs", parents=[common], help="what can guess for the models here, and why not")
+    pairs.add_argument("id", nargs="?", metavar="ID", help="one target (default: all on this disk)")
+    pairs.set_defaults(action="pairs")
+    why = actions.add_parser("why", parents=[common], help="whether one model can guess for another")
+    why.add_argument("target", metavar="TARGET")
+    why.add_argument("draft", metavar="DRAFT")
+    why.set_defaults(action="why")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Does what `add_parser` parsed; returns the exit code, raises UserError."""
+    from pardec_chat.app.cli import pairs
     from pardec_chat.app.downloads.library import Library
 
     as_json = bool(getattr(arguments, "json", False))
@@ -50,6 +58,10 @@ def run(arguments: argparse.Namespace) -> int:
         return _remove(library, arguments.id, as_json=as_json)
     if arguments.action == "add":
         return _add(library, arguments.path, as_json=as_json)
+    if arguments.action == "pairs":
+        return pairs.pairs(library, arguments.id, as_json=as_json)
+    if arguments.action == "why":
+        return pairs.why(library, arguments.target, arguments.draft, as_json=as_json)
     return _list(library, as_json=as_json)
 
 

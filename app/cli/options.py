@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pardec_chat.app.chat.request import Event, Finished, Loaded, ModelChoice, Request
     from pardec_chat.backends.base import Method
     from pardec_chat.backends.decoding.params import SamplingParams
+    from pardec_chat.backends.errors import DoesNotFit
 
 METHODS = ("auto", "plain", "draft", "ngram")
 #: Methods that later versions bring: refused with a word about it.
@@ -29,6 +30,12 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--draft", metavar="ID", help="draft model, or `none`")
     group.add_argument("--ctx", type=int, metavar="N", help="tokens a conversation can hold (default: up to 4,096)")
+    group.add_argument(
+        "--cache-type", choices=("f16", "q8_0"), default="f16", help="numbers in the cache: 16 or 8 bits (default: f16)"
+    )
+    group.add_argument(
+        "--no-memory-check", action="store_true", help="load it even if it does not seem to fit into memory"
+    )
     group.add_argument("--threads", type=int, metavar="N", help="threads (default: one for each core)")
     group.add_argument("--runtime", default="llamacpp", metavar="R", help="what runs the model (default: llamacpp)")
 
@@ -149,23 +156,51 @@ def choice(arguments: argparse.Namespace) -> ModelChoice:
     draft: Path | None = None
     if arguments.draft not in (None, "none"):
         draft = library.resolve(arguments.draft)
-    return ModelChoice(model, draft, arguments.ctx, arguments.threads)
+    return ModelChoice(
+        model,
+        draft,
+        arguments.ctx,
+        arguments.threads,
+        cache_type=arguments.cache_type,
+        unchecked=arguments.no_memory_check,
+    )
 
 
 @contextmanager
 def opened(arguments: argparse.Namespace) -> Iterator[tuple[Engine, Loaded, ModelChoice]]:
-    """An engine with the models loaded; closed at the end. Notices go to standard error."""
+    """An engine with the models loaded; closed at the end. Notices go to standard error.
+
+    Raises DoesNotFit with the flags that would make it fit.
+    """
     from pardec_chat.app.chat.engine import Engine
+    from pardec_chat.backends.errors import DoesNotFit
 
     chosen = choice(arguments)
     engine = Engine(arguments.runtime)
     try:
-        loaded = engine.load(chosen).result()
+        try:
+            loaded = engine.load(chosen).result()
+        except DoesNotFit as error:
+            raise _with_flags(error) from None
         for notice in loaded.notices:
             tell(notice)
         yield engine, loaded, chosen
     finally:
         engine.close()
+
+
+def _with_flags(error: DoesNotFit) -> DoesNotFit:
+    """The same, with its way out in words of the command line."""
+    from pardec_chat.backends.errors import DoesNotFit
+
+    ways = []
+    for way in error.alternatives:
+        flags = ["--draft none"] if error.plan.has_draft and way.wish.draft is None else []
+        flags += ["--cache-type q8_0"] if way.wish.cache_type != error.plan.cache_type else []
+        flags += [f"--ctx {way.plan.n_ctx}"] if way.plan.n_ctx != error.plan.n_ctx else []
+        ways.append(" ".join(flags))
+    fits = f"It fits with {', or with '.join(ways)}." if ways else error.next_step
+    return DoesNotFit(error.what, f"{fits} To try it all the same: --no-memory-check.", error.plan, error.alternatives)
 
 
 def answer(engine: Engine, request: Request, on_event: Callable[[Event], None] | None = None) -> Finished:

@@ -48,6 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
         system=arguments.system or "",
         n_ctx=arguments.ctx,
         threads=arguments.threads,
+        cache_type=arguments.cache_type,
+        unchecked=arguments.no_memory_check,
         choices=lambda: _entries(library),
     )
     return app.run(chosen, locations.log_file(), partial(app.make_engine, arguments.runtime))

@@ -22,7 +22,7 @@ from pardec_chat.app.messages import (
 )
 from pardec_chat.app.plain_text import visible_line
 from pardec_chat.backends.base import Method
-from pardec_chat.backends.errors import PairImpossible, UserError
+from pardec_chat.backends.errors import DoesNotFit, PairImpossible, UserError
 
 # The request module brings numpy, which the first paint does not wait for: it is imported where it is used.
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pardec_chat.app.chat.request import Loaded, ModelChoice, Request, Sink
     from pardec_chat.backends.decoding.explain import Explanation
     from pardec_chat.backends.decoding.params import SamplingParams
+    from pardec_chat.backends.memory import CacheType
 
 
 class TicketLike(Protocol):
@@ -93,6 +94,8 @@ class ChatOptions:
     n_ctx: int | None = None
     threads: int | None = None
     slots: int = 1
+    cache_type: CacheType = "f16"
+    unchecked: bool = False
     choices: Callable[[], Sequence[ModelEntry]] = tuple
     theme: str = "pardec-dark"
 
@@ -175,7 +178,15 @@ class Session:
             self._known = {entry.path: entry.name for entry in self.options.choices()}
         number, pump = self.load_number, self._pump
         options = self.options
-        choice = ModelChoice(model, draft, options.n_ctx, options.threads, options.slots)
+        choice = ModelChoice(
+            model,
+            draft,
+            options.n_ctx,
+            options.threads,
+            options.slots,
+            cache_type=options.cache_type,
+            unchecked=options.unchecked,
+        )
         future = self.engine.load(choice, lambda done: post(pump, LoadProgress(number, done)))
         future.add_done_callback(partial(_report, pump, number))
 
@@ -209,7 +220,7 @@ class Session:
     def take_failed_load(self, error: BaseException) -> bool:
         """A load failed: whether the models from before are on their way back (they may have had to go for it)."""
         failed, self.loading = self.loading, None
-        if isinstance(error, PairImpossible):
+        if isinstance(error, PairImpossible | DoesNotFit):
             return False  # refused before anything changed
         self.loaded = None
         before, self.choice = self.choice, None

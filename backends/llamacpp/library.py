@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
-from collections import deque
+import re
+from collections import Counter, deque
 
 # GNU OpenMP reads this when it is loaded. By default a thread that waits for a slower one spins for milliseconds, on the
 # very core that the slower one needs when another program is busy; with this bound a busy machine decodes twice as fast,
@@ -22,6 +23,9 @@ _ERROR = 4
 _LEVELS = {1: logging.DEBUG, 2: logging.INFO, 3: logging.WARNING, _ERROR: logging.ERROR}
 #: The newest error lines, which say why a call returned nothing.
 _errors: deque[str] = deque(maxlen=20)
+#: Where the library put what it loaded: device, bytes. It tells nobody but its log.
+_BUFFER = re.compile(r"(\S+)\s+(?:model|KV|RS|compute|output) buffer size\s*=\s*([\d.]+) MiB")
+_placed: Counter[str] = Counter()
 
 
 @llama_cpp.llama_log_callback  # type: ignore[untyped-decorator]
@@ -29,6 +33,8 @@ def _log(level: int, text: bytes, _user_data: ctypes.c_void_p) -> None:
     line = text.decode("utf-8", "replace").rstrip()
     if level == _ERROR and line:
         _errors.append(line)
+    if found := _BUFFER.search(line):
+        _placed[found[1]] += int(float(found[2]) * (1 << 20))
     if line.strip("."):
         logger.log(_LEVELS.get(level, logging.DEBUG), "%s", line)
 
@@ -45,6 +51,13 @@ def last_error() -> str:
     return text
 
 
+def placed() -> dict[str, int]:
+    """Bytes on each device since the last call, by the names that the library gives its devices."""
+    found = dict(_placed)
+    _placed.clear()
+    return found
+
+
 def version() -> str:
     """Version of the Python package, which pins the library's."""
     return str(llama_cpp.__version__)
@@ -53,11 +66,6 @@ def version() -> str:
 def system_info() -> str:
     """Build features as the library names them."""
     return str(llama_cpp.llama_print_system_info().decode("utf-8", "replace"))
-
-
-def has_gpu() -> bool:
-    """Whether the library was built for a GPU and finds one."""
-    return bool(llama_cpp.llama_supports_gpu_offload())
 
 
 def has_tile_kernels() -> bool:

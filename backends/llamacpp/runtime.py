@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from pardec_chat.backends.base import LoadOptions, Runtime, Target
 from pardec_chat.backends.gguf.model import read_model
-from pardec_chat.backends.llamacpp import library
+from pardec_chat.backends.llamacpp import build, library
 from pardec_chat.backends.llamacpp.target import LlamaCppTarget
 from pardec_chat.backends.machine import Machine
 from pardec_chat.backends.model_file import ModelFile
@@ -24,7 +23,7 @@ class LlamaCppRuntime(Runtime):
 
     def usable(self, machine: Machine) -> Machine:
         """See `Runtime`."""
-        return machine if library.has_gpu() else replace(machine, devices=())
+        return build.usable(machine)
 
     def load(self, options: LoadOptions) -> Target:
         """See `Runtime`."""

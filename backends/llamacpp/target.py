@@ -23,6 +23,7 @@ from pardec_chat.backends.decoding import acceptance
 from pardec_chat.backends.decoding.prefix import common_prefix
 from pardec_chat.backends.decoding.sampler import Sampler
 from pardec_chat.backends.errors import BadSetting, ContextFull, ModelUnreadable, QueueFull
+from pardec_chat.backends.llamacpp import library
 from pardec_chat.backends.llamacpp.context import CHUNK, Context
 from pardec_chat.backends.llamacpp.model import Model
 from pardec_chat.backends.llamacpp.slot import LlamaCppSlot
@@ -41,6 +42,7 @@ class LlamaCppTarget(Target):
             raise BadSetting(f"A context of {n_ctx} tokens holds no conversation.", "Give --ctx 16 or more.")
         if options.threads is not None and options.threads < 1:
             raise BadSetting(f"{options.threads} threads cannot decode.", "Give --threads 1 or more.")
+        library.placed()
         self._model = Model(options.path, gpu_layers=options.gpu_layers, progress=options.progress)
         try:
             if not self._model.generates_text:
@@ -62,6 +64,7 @@ class LlamaCppTarget(Target):
         except BaseException:
             self._model.close()
             raise
+        self.placed = library.placed()
         self.vocabulary = LlamaCppVocabulary(self._model)
         self.capabilities = Capabilities(
             rewind="snapshot" if stateful else "trim",

@@ -418,20 +418,10 @@ def test_K03_a_draft_that_does_not_fit_is_left_out_and_the_chat_goes_on(start: S
     assert "could not be loaded" in finished.figures.status.reason
 
 
-def test_K03_a_failing_target_gives_the_one_before_back(start: Start) -> None:
+def test_K03_a_failing_target_leaves_an_engine_that_loads_another(start: Start) -> None:
     runtime = FakeRuntime({"a": says("abc"), "b": says("xyz")})
     runtime.failures["b"] = OutOfMemory("b does not fit.", "Take a smaller one.")
     engine = start(runtime, A)
-    with pytest.raises(OutOfMemory, match="b does not fit"):
-        engine.load(ModelChoice(Path("b"))).result(20)
-    assert [options.path.name for options in runtime.loaded] == ["a", "b", "a"]
-    assert ask(engine, "hi").text == "abc"
-
-
-def test_K03_without_one_before_a_failing_target_leaves_an_engine_that_loads_another(start: Start) -> None:
-    runtime = FakeRuntime({"a": says("abc"), "b": says("xyz")})
-    runtime.failures["b"] = OutOfMemory("b does not fit.", "Take a smaller one.")
-    engine = start(runtime)
     with pytest.raises(OutOfMemory):
         engine.load(ModelChoice(Path("b"))).result(20)
     client = Client()

@@ -47,7 +47,7 @@ def test_in_words(change: dict[str, object], words: str) -> None:
 
 def test_H03_nvidia_gpus_are_asked_of_their_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = "NVIDIA GeForce RTX 4090, 24564, 23000\nOdd, name, 8192, 100\nbroken row\n"
-    monkeypatch.setattr(machine.shutil, "which", lambda name: f"/bin/{name}")
+    monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}")
     monkeypatch.setattr(machine, "_asked", lambda *command: rows)
     assert machine._nvidia() == (
         Device("NVIDIA GeForce RTX 4090", "cuda", 24564 << 20, 23000 << 20),
@@ -59,15 +59,15 @@ def test_a_driver_that_hangs_or_fails_is_none(monkeypatch: pytest.MonkeyPatch) -
     def hang(*command: object, **options: object) -> None:
         raise subprocess.TimeoutExpired("nvidia-smi", 3)
 
-    monkeypatch.setattr(machine.shutil, "which", lambda name: f"/bin/{name}")
-    monkeypatch.setattr(machine.subprocess, "run", hang)
+    monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}")
+    monkeypatch.setattr("subprocess.run", hang)
     assert machine._nvidia() == ()
 
 
 @pytest.mark.parametrize(("total", "most"), [(36 * GIB, int(36 * GIB * 0.67)), (128 * GIB, int(128 * GIB * 0.75))])
 def test_an_apple_gpu_may_take_a_part_of_the_memory(monkeypatch: pytest.MonkeyPatch, total: int, most: int) -> None:
-    monkeypatch.setattr(machine.platform, "system", lambda: "Darwin")
-    monkeypatch.setattr(machine.platform, "machine", lambda: "arm64")
+    monkeypatch.setattr("platform.system", lambda: "Darwin")
+    monkeypatch.setattr("platform.machine", lambda: "arm64")
     (device,) = machine._apple(total, total)
     assert (device.total, device.free, device.shared) == (most, most, True)
     assert machine._apple(total, GIB)[0].free == GIB
