@@ -1,33 +1,38 @@
-"""The catalogue of models (`models.toml`) as checked, immutable data."""
+"""The catalogue of models as checked, immutable data: our `models.toml`, and behind it the user's own."""
 
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NoReturn, cast
+from typing import TYPE_CHECKING, Literal, get_args
 
 from pardec_chat.app import locations
-from pardec_chat.backends.errors import UserError
+from pardec_chat.app.catalogue_table import CatalogueFile, Table
+from pardec_chat.app.catalogue_table import CatalogueWrong as CatalogueWrong
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pardec_chat.app.catalogue_table import Place
+
 #: The model a newcomer chats with; `models pull` without an id fetches it.
 BUILT_IN = "smollm2-135m-instruct-q4_1"
 
+_OURS = "Mend the file, or reinstall pardec-chat."
+_THE_USERS = "Mend the file, or move it away."
+
 _ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,95}")
+_ID_SHAPE = "lower-case letters, digits, '.', '_' and '-', at most 96"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_SHA256_HEAD = re.compile(r"[0-9a-f]{8,64}")
+_LANGUAGE = re.compile(r"[a-z]{2,3}")
 _REPO = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 _REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*")
 _PACKAGE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.!+_-]*")
 _PLACE = re.compile(r"\{n(-1)?(:02)?\}")
 _MAX_PARTS = 999
-
-
-class CatalogueWrong(UserError):
-    """`models.toml` cannot be read, or breaks its own rules."""
+_RUNTIMES = ("llamacpp", "pytorch", "mlx")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,10 @@ Source = HubSource | WheelsSource
 
 #: How a pair guesses; only the first is one of this version's methods, the others are listed for what they are.
 PairMethod = Literal["draft", "mtp", "eagle", "dflash"]
+_METHODS: tuple[PairMethod, ...] = get_args(PairMethod)
+
+ModelKind = Literal["chat", "base", "draft"]
+_KINDS: tuple[ModelKind, ...] = get_args(ModelKind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +105,7 @@ class Model:
     description: str
     sources: tuple[Source, ...]
     pairs: tuple[Pair, ...] = ()
-    kind: Literal["chat", "base", "draft"] = "chat"
+    kind: ModelKind = "chat"
     cache_per_token: int | None = None
     context: int | None = None
     runtimes: tuple[str, ...] = ("llamacpp",)
@@ -115,7 +124,7 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """All catalogued models, in the file's order."""
+    """All catalogued models, in the file's order; the user's own come last."""
 
     models: tuple[Model, ...]
 
@@ -123,157 +132,125 @@ class Catalogue:
         """The model of that id, or None."""
         return next((model for model in self.models if model.id == model_id), None)
 
+    def pairs_of(self, model: Model) -> tuple[Pair, ...]:
+        """What can guess for `model`, then what it can guess for; `model_id` is always that of the other model."""
+        return model.pairs + tuple(
+            Pair(pair.method, other.id, pair.gain)
+            for other in self.models
+            for pair in other.pairs
+            if pair.model_id == model.id
+        )
+
     def pairs(self, model: Model) -> tuple[str, ...]:
-        """Ids that pair with `model`: its drafts, then the targets it can draft for."""
-        return model.drafts + tuple(other.id for other in self.models if model.id in other.drafts)
+        """Ids that pair with `model` by any method: those that guess for it, then those it guesses for."""
+        return tuple(dict.fromkeys(pair.model_id for pair in self.pairs_of(model) if pair.model_id is not None))
 
 
 def load(path: Path | None = None) -> Catalogue:
-    """Reads and checks the catalogue that comes with the program, or another one at `path`.
+    """Reads and checks the catalogue that comes with the program and the user's own; or another one at `path`, alone.
 
     Raises CatalogueWrong, which names the file, the line, the model and the key.
     """
-    path = path or locations.catalogue()
-    try:
-        return parse(path.read_text(encoding="utf-8"), path.name)
-    except (OSError, UnicodeDecodeError) as error:
-        raise CatalogueWrong(f"The catalogue {path} cannot be read: {error}.", "Reinstall pardec-chat.") from error
+    if path is not None:
+        return _catalogue(_read(path, path.name, _OURS))
+    ours = locations.catalogue()
+    shipped = _catalogue(_read(ours, ours.name, _OURS))
+    own = locations.user_catalogue()
+    return _catalogue(_read(own, str(own), _THE_USERS, may_be_absent=True), shipped)
 
 
 def parse(text: str, name: str = "models.toml") -> Catalogue:
-    """As `load`, from the file's text; `name` is used in messages."""
+    """As `load`, from one file's text; `name` is used in messages."""
+    return _catalogue(CatalogueFile(text, name, _OURS))
+
+
+def _read(path: Path, name: str, mend: str, *, may_be_absent: bool = False) -> CatalogueFile:
     try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise CatalogueWrong(
-            f"{name} is not valid TOML: {error}.", "Mend the file, or reinstall pardec-chat."
-        ) from error
-    top = _Table(data, _Place(text, name))
-    entries = top.tables("models")
+        # Editors on Windows put a byte order mark in front, which TOML does not know.
+        return CatalogueFile(path.read_text(encoding="utf-8-sig"), name, mend)
+    except (OSError, UnicodeDecodeError) as error:
+        if may_be_absent and isinstance(error, FileNotFoundError | NotADirectoryError):
+            return CatalogueFile("", name, mend)
+        raise CatalogueWrong(f"The catalogue {path} cannot be read: {error}.", mend) from error
+
+
+def _catalogue(file: CatalogueFile, shipped: Catalogue | None = None) -> Catalogue:
+    """The file's models; with `shipped`, they stand behind its models, and there need be none."""
+    known = shipped.models if shipped else ()
+    top = file.top()
+    entries = top.tables("models") if shipped is None or top.has("models") else []
     top.close()
-    models: list[Model] = []
-    seen: set[str] = set()
-    for number, entry in enumerate(entries):
-        raw_id = entry.get("id")
-        place = _Place(text, name, number, raw_id if isinstance(raw_id, str) else f"number {number + 1}")
-        model = _model(_Table(entry, place))
-        if model.id in seen:
-            place.refuse("id", "is used twice")
-        seen.add(model.id)
-        models.append(model)
-    for number, model in enumerate(models):
-        for draft in model.drafts:
-            if draft not in seen or draft == model.id:
-                _Place(text, name, number, model.id).refuse(
-                    "drafts", f"names {draft!r}, which is not another model here"
-                )
-    return Catalogue(tuple(models))
+    taken = {model.id for model in known}
+    added: dict[str, tuple[Model, Place]] = {}
+    for number, entry in enumerate(entries, start=1):
+        entry.belongs_to_model(number)
+        model = _model(entry)
+        if model.id in taken:
+            entry.place.refuse("id", "belongs to a model that comes with the program: choose another")
+        if model.id in added:
+            entry.place.refuse("id", "is used twice")
+        added[model.id] = (model, entry.place)
+    for model, place in added.values():
+        _check_pairs(model, place, taken | set(added))
+    return Catalogue(known + tuple(model for model, _ in added.values()))
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where in the file a fault lies: the number of its `[[models]]` table and the model's id."""
-
-    text: str
-    name: str
-    number: int = -1
-    model_id: str = ""
-
-    def line(self, key: str) -> int:
-        """Line (from 1) of the model's key, else of its header; 1 outside models."""
-        current, header = -1, 1
-        for line_number, line in enumerate(self.text.splitlines(), start=1):
-            if re.match(r"\s*\[\[\s*models\s*\]\]", line):
-                current += 1
-                if current == self.number:
-                    header = line_number
-            if current == self.number and re.match(rf"\s*{re.escape(key)}\s*=", line):
-                return line_number
-        return header
-
-    def refuse(self, key: str, why: str) -> NoReturn:
-        """Raises CatalogueWrong for `key`."""
-        owner = f"model {self.model_id!r}: " if self.model_id else ""
-        raise CatalogueWrong(
-            f"{self.name}, line {self.line(key)}: {owner}key {key!r} {why}.", "Mend the file, or reinstall pardec-chat."
-        )
+def _check_pairs(model: Model, place: Place, known: set[str]) -> None:
+    seen: set[tuple[str, str | None]] = set()
+    for number, pair in enumerate(model.pairs):
+        where = place.inside("pairs", number)
+        if pair.model_id is not None and (pair.model_id not in known or pair.model_id == model.id):
+            where.refuse("with", f"names {pair.model_id!r}, which is not another model here")
+        if (pair.method, pair.model_id) in seen:
+            where.refuse("method", "repeats an earlier pair")
+        seen.add((pair.method, pair.model_id))
 
 
-class _Table:
-    """A TOML table that is taken key by key; what is left over at the end was not known."""
-
-    def __init__(self, data: dict[str, object], place: _Place) -> None:
-        self._left = dict(data)
-        self.place = place
-
-    def has(self, key: str) -> bool:
-        return key in self._left
-
-    def _take(self, key: str, kind: type, described: str) -> object:
-        if key not in self._left:
-            self.place.refuse(key, "is missing")
-        value = self._left.pop(key)
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
-            self.place.refuse(key, f"must be {described}")
-        return value
-
-    def text(self, key: str, pattern: re.Pattern[str] | None = None, shape: str = "") -> str:
-        value = str(self._take(key, str, "a text"))
-        if not value.strip() or not value.isprintable():
-            self.place.refuse(key, "must be one line of printable text")
-        if pattern and not pattern.fullmatch(value):
-            self.place.refuse(key, f"must be {shape}")
-        return value
-
-    def path(self, key: str) -> str:
-        value = self.text(key)
-        if value.startswith("/") or "\\" in value or any(part in ("", ".", "..") for part in value.split("/")):
-            self.place.refuse(key, "must be a relative path without '..'")
-        return value
-
-    def positive(self, key: str) -> int:
-        value = int(cast("int", self._take(key, int, "a whole number")))
-        if value < 1:
-            self.place.refuse(key, "must be at least 1")
-        return value
-
-    def texts(self, key: str) -> tuple[str, ...]:
-        values = cast("list[object]", self._take(key, list, "a list of texts"))
-        if not all(isinstance(value, str) for value in values):
-            self.place.refuse(key, "must be a list of texts")
-        return tuple(str(value) for value in values)
-
-    def tables(self, key: str) -> list[dict[str, object]]:
-        values = cast("list[object]", self._take(key, list, "a list of tables"))
-        if not values or not all(isinstance(value, dict) for value in values):
-            self.place.refuse(key, "must be a list of one or more tables")
-        return cast("list[dict[str, object]]", values)
-
-    def close(self) -> None:
-        """Refuses keys that nobody asked for: a misspelt optional key must not pass unseen."""
-        for key in self._left:
-            self.place.refuse(key, "is not known")
-
-
-def _model(table: _Table) -> Model:
-    kind = table.text("kind", re.compile("chat|base"), "'chat' or 'base'") if table.has("kind") else "chat"
+def _model(table: Table) -> Model:
+    if table.has("drafts"):
+        table.place.refuse("drafts", 'is now written pairs = [{ method = "draft", with = "ID" }]')
+    sources = tuple(_source(source) for source in table.tables("sources"))
     model = Model(
-        id=table.text("id", _ID, "lower-case letters, digits, '.', '_' and '-', at most 96"),
+        id=table.text("id", _ID, _ID_SHAPE),
         name=table.text("name"),
         size=table.positive("bytes"),
-        sha256=table.text("sha256", _SHA256, "64 lower-case hexadecimal digits"),
+        sha256=_sha256(table, sources),
         licence=table.text("licence"),
         description=table.text("description"),
-        sources=tuple(_source(_Table(source, table.place)) for source in table.tables("sources")),
-        pairs=tuple(Pair("draft", draft) for draft in (table.texts("drafts") if table.has("drafts") else ())),
-        kind=cast("Literal['chat', 'base']", kind),
+        sources=sources,
+        pairs=tuple(_pair(pair) for pair in table.tables("pairs")) if table.has("pairs") else (),
+        kind=table.choice("kind", _KINDS) if table.has("kind") else "chat",
+        cache_per_token=table.positive("cache_bytes_per_token") if table.has("cache_bytes_per_token") else None,
+        context=table.positive("context") if table.has("context") else None,
+        runtimes=table.choices("runtimes", _RUNTIMES) if table.has("runtimes") else ("llamacpp",),
+        languages=table.texts("languages", _LANGUAGE, "codes such as 'ja'") if table.has("languages") else (),
     )
     table.close()
     return model
 
 
-def _source(table: _Table) -> Source:
-    kind = table.text("kind", re.compile("hub|wheels"), "'hub' or 'wheels' in a source")
+def _sha256(table: Table, sources: tuple[Source, ...]) -> str:
+    """All 64 digits where wheels are a source: anybody may have packed them. The Hub tells those of its files itself."""
+    if any(isinstance(source, WheelsSource) for source in sources):
+        return table.text("sha256", _SHA256, "all 64 lower-case hexadecimal digits, for there are wheels")
+    return table.text("sha256", _SHA256_HEAD, "8 to 64 lower-case hexadecimal digits") if table.has("sha256") else ""
+
+
+def _pair(table: Table) -> Pair:
+    method = table.choice("method", _METHODS)
+    if method != "mtp" and not table.has("with"):
+        table.place.refuse("with", "is missing: only mtp can be layers inside the model's own file")
+    pair = Pair(
+        method=method,
+        model_id=table.text("with", _ID, f"an id: {_ID_SHAPE}") if table.has("with") else None,
+        gain=table.text("gain") if table.has("gain") else "",
+    )
+    table.close()
+    return pair
+
+
+def _source(table: Table) -> Source:
+    kind = table.choice("kind", ("hub", "wheels"))
     source: Source
     if kind == "hub":
         source = HubSource(
@@ -282,14 +259,14 @@ def _source(table: _Table) -> Source:
             revision=table.text("revision", _REVISION, "a commit, branch or tag") if table.has("revision") else None,
         )
     elif table.has("parts"):
-        source = WheelsSource(tuple(_part(_Table(part, table.place)) for part in table.tables("parts")))
+        source = WheelsSource(tuple(_part(part) for part in table.tables("parts")))
     else:
         source = WheelsSource(_numbered_parts(table))
     table.close()
     return source
 
 
-def _part(table: _Table) -> WheelPart:
+def _part(table: Table) -> WheelPart:
     part = WheelPart(
         package=table.text("package", _PACKAGE, "a package name"),
         version=table.text("version", _VERSION, "one exact version"),
@@ -299,7 +276,7 @@ def _part(table: _Table) -> WheelPart:
     return part
 
 
-def _numbered_parts(table: _Table) -> tuple[WheelPart, ...]:
+def _numbered_parts(table: Table) -> tuple[WheelPart, ...]:
     """Expands the template form; each part is then checked like a written one."""
     package, version, member = table.text("package"), table.text("version"), table.text("member")
     count = table.positive("count")
@@ -313,6 +290,6 @@ def _numbered_parts(table: _Table) -> tuple[WheelPart, ...]:
         return _PLACE.sub(lambda m: f"{number - bool(m[1]):{'02' if m[2] else ''}}", template)
 
     return tuple(
-        _part(_Table({"package": fill(package, n), "version": version, "member": fill(member, n)}, table.place))
+        _part(Table({"package": fill(package, n), "version": version, "member": fill(member, n)}, table.place))
         for n in range(1, count + 1)
     )

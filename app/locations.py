@@ -39,6 +39,12 @@ def catalogue() -> Path:
     return ROOT / "models.toml"
 
 
+def user_catalogue() -> Path:
+    """The user's own `models.toml`, in the folder `PARDEC_CHAT_CONFIG` or the user's config folder; adds to ours."""
+    chosen = os.environ.get("PARDEC_CHAT_CONFIG")
+    return (Path(chosen).expanduser() if chosen else Path(platformdirs.user_config_dir(_NAME))) / "models.toml"
+
+
 def prompts() -> Path:
     """The benchmark's prompt sets, one TOML file a category."""
     return ROOT / "assets" / "prompts"

@@ -48,3 +48,9 @@ def own_learning(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     folder = tmp_path_factory.getbasetemp() / "learned" / str(next(_numbers))
     monkeypatch.setattr("pardec_chat.app.locations.learned", lambda: folder)
     monkeypatch.setattr("pardec_chat.app.locations.earlier", lambda: folder / "earlier")
+
+
+@pytest.fixture(autouse=True)
+def no_own_catalogue(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the user added to the catalogue is not there for the tests."""
+    monkeypatch.setenv("PARDEC_CHAT_CONFIG", str(tmp_path_factory.getbasetemp() / "config"))
