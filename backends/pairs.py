@@ -8,6 +8,7 @@ from typing import Literal
 
 from pardec_chat.backends.decoding.pairing import Difference, compare
 from pardec_chat.backends.model_file import ModelFile
+from pardec_chat.backends.units import size
 
 Verdict = Literal["exact", "tolerable", "impossible"]
 
@@ -75,7 +76,7 @@ def _notes(target: ModelFile, draft: ModelFile) -> list[str]:
     notes = []
     if draft.size:
         ratio = target.size / draft.size
-        sizes = f"{_gb(draft.size)} guesses for {_gb(target.size)}, {ratio:.1f} to 1"
+        sizes = f"{size(draft.size)} guesses for {size(target.size)}, {ratio:.1f} to 1"
         notes.append(f"{sizes}: too alike to gain much." if ratio < 4 else f"{sizes}.")
     if target.cache in ("recurrent", "hybrid"):
         notes.append(f"The target's {target.cache} cache cannot be trimmed: its state is saved before each check.")
@@ -91,7 +92,3 @@ def _notes(target: ModelFile, draft: ModelFile) -> list[str]:
 
 def _no(target: ModelFile, draft: ModelFile, reason: str, method: str = "draft") -> PairVerdict:
     return PairVerdict(target.path, draft.path, method, "impossible", (reason,))
-
-
-def _gb(count: int) -> str:
-    return f"{count / 1e9:.2f} GB"

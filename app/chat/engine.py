@@ -37,6 +37,7 @@ from pardec_chat.backends.errors import DoesNotFit, QueueFull, UserError
 from pardec_chat.backends.machine import Machine, inspect, own_memory
 from pardec_chat.backends.memory import Plan
 from pardec_chat.backends.model_file import ModelFile
+from pardec_chat.backends.units import size
 
 logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -96,11 +97,11 @@ class Engine:
         runtime: str | Callable[[], Runtime] = "llamacpp",
         *,
         queue_limit: int = 32,
-        machine: Callable[[], Machine] = inspect,
+        machine: Callable[[], Machine] | None = None,
     ) -> None:
         self._make: Callable[[], Runtime] = partial(registry.load, runtime) if isinstance(runtime, str) else runtime
         self._queue_limit = queue_limit
-        self._machine = machine
+        self._machine = machine or inspect
         self._commands: queue.SimpleQueue[_Command] = queue.SimpleQueue()
         self._n_waiting = 0
         self._lock = threading.Lock()
@@ -382,18 +383,14 @@ class Engine:
         if alone.fits:
             keeping = next((other.words for other in others if other.wish.draft is not None), "")
             rest = f" {keeping} there is room for it." if keeping else ""
-            return alone, f"The draft model does not fit beside the target: {_gb(planned.short)} are missing.{rest}"
+            return alone, f"The draft model does not fit beside the target: {size(planned.short)} are missing.{rest}"
         ways = "; ".join(f"{other.words[0].lower()}{other.words[1:]} it fits" for other in others)
         raise DoesNotFit(
-            f"{target.name} needs {_gb(planned.need())} and {_gb(sum(planned.free.values()))} are free.",
+            f"{target.name} needs {size(planned.need())} and {size(sum(planned.free.values()))} are free.",
             f"{ways[0].upper()}{ways[1:]}." if ways else "Take a smaller model or quantisation.",
             planned,
             others,
         )
-
-
-def _gb(count: int) -> str:
-    return f"{count / 1e9:.1f} GB"
 
 
 def _as_user_error(error: Exception) -> UserError:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pardec_chat.app.cli.output import print_json
+from pardec_chat.backends.units import size
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -27,7 +28,9 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         from pardec_chat.app.plain_text import visible_line
 
-        print("\n".join(visible_line(line) for line in _lines(found.document())))
+        for line in _lines(found.document()):
+            text = line.lstrip()
+            print(" " * (len(line) - len(text)) + visible_line(text))
     return 1 if found.problems else 0
 
 
@@ -38,24 +41,24 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
     features = f" with {', '.join(machine['features'])}" if machine["features"] else ""
     yield f"{machine['cpu']}, {machine['cores']} cores{features}"
     yield (
-        f"memory {_size(machine['memory_available'])} free of {_size(machine['memory_total'])}, "
-        f"disk {_size(machine['disk_free'])} free"
+        f"memory {size(machine['memory_available'])} free of {size(machine['memory_total'])}, "
+        f"disk {size(machine['disk_free'])} free"
     )
     for device in machine["devices"]:
         shared = ", of the machine's memory" if device["shared"] else ""
-        yield f"{device['name']}, {_size(device['free'])} free of {_size(device['total'])}{shared}"
+        yield f"{device['name']}, {size(device['free'])} free of {size(device['total'])}{shared}"
     yield from ("", "runtimes")
     for runtime in report["runtimes"]:
         yield f"  {runtime['name']}  {_state(runtime)}"
         if features := runtime.get("features"):
             yield f"    {features}"
         if placed := runtime.get("placed"):
-            where = ", ".join(f"{_size(count)} on {device}" for device, count in placed["devices"].items())
+            where = ", ".join(f"{size(count)} on {device}" for device, count in placed["devices"].items())
             yield f"    tried with {placed['model']}: {where}"
     yield from ("", "models")
     for model in report["models"]:
         state = model["helper"] or model["state"]
-        yield f"  {model['id']}  {_size(model['bytes'])}  {state}"
+        yield f"  {model['id']}  {size(model['bytes'])}  {state}"
     yield from ("", "files")
     for name, file in report["files"].items():
         yield f"  {name}: {file['path']}{'' if file['exists'] else '  (not there)'}"
@@ -80,7 +83,3 @@ def _state(runtime: dict[str, Any]) -> str:
         return "broken"
     kinds = ", ".join(("CPU", *runtime["devices"]))
     return f"{runtime['version']}, built for: {kinds}"
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e9:.1f} GB"

@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from pardec_chat.app.cli.output import INTERRUPTED, described, print_error, print_json
+from pardec_chat.backends.units import size
 
 if TYPE_CHECKING:
     from pardec_chat.app.catalogue import Catalogue, Model
@@ -76,7 +77,7 @@ def _list(library: Library, *, as_json: bool) -> int:
         state = f"partial {entry.percent} %" if entry.state == "partial" else entry.state
         pairs = ", ".join(library.catalogue.pairs(entry.model)) if entry.model else f"added: {entry.path}"
         licence = entry.model.licence if entry.model else "–"
-        rows.append((entry.id, _size(entry.size), state, licence, pairs or "–"))
+        rows.append((entry.id, size(entry.size), state, licence, pairs or "–"))
     shown = [tuple(_shown(cell) for cell in row) for row in rows]
     widths = [max(len(row[column]) for row in shown) for column in range(4)]
     for row in shown:
@@ -144,7 +145,7 @@ def _remove(library: Library, name: str, *, as_json: bool) -> int:
     elif own:
         print(f"{_shown(entry.id)} is no longer listed; its file stays: {_shown(str(entry.path))}")
     else:
-        print(f"{_shown(entry.id)} removed, {_size(entry.have)} freed")
+        print(f"{_shown(entry.id)} removed, {size(entry.have)} freed")
     return 0
 
 
@@ -209,10 +210,10 @@ class _ProgressLine:
         if not self._live or (now - self._drawn < 0.1 and progress.done < progress.total):
             return
         self._drawn = now
-        line = f"{progress.stage} {progress.done * 100 // progress.total:3d} %  {_size(progress.done)} of {_size(progress.total)}"
+        line = f"{progress.stage} {progress.done * 100 // progress.total:3d} %  {size(progress.done)} of {size(progress.total)}"
         if progress.stage == "downloading" and self._began and now - self._began[0] > 1:
             gained = progress.done - self._began[1]
-            line += f"  {_size(int(gained / (now - self._began[0])))}/s" if gained > 0 else ""
+            line += f"  {size(int(gained / (now - self._began[0])))}/s" if gained > 0 else ""
         print(f"\r{line:<{self._width}}", end="", file=sys.stderr, flush=True)
         self._width = len(line)
 
@@ -230,18 +231,10 @@ def _announced(line: _ProgressLine, model: Model) -> Any:
     def report(progress: Progress) -> None:
         if not told:
             told.append(True)
-            print(f"fetching {model.name} ({_size(progress.total - progress.done)}), once", file=sys.stderr)
+            print(f"fetching {model.name} ({size(progress.total - progress.done)}), once", file=sys.stderr)
         line.show(progress)
 
     return report
-
-
-def _size(count: int) -> str:
-    """Decimal units, as download pages and disks use them."""
-    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if count >= factor:
-            return f"{count / factor:.2f} {unit}" if unit == "GB" else f"{count / factor:.1f} {unit}"
-    return f"{count} B"
 
 
 def _shown(text: str) -> str:

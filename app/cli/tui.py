@@ -61,7 +61,11 @@ def _first_model(library: Library, asked: str | None) -> Path | None:
 
     if asked is not None:
         return library.resolve(asked)
-    here = {entry.id: entry.path for entry in library.entries() if entry.state == "on disk"}
+    here = {
+        entry.id: entry.path
+        for entry in library.entries()
+        if entry.state == "on disk" and not entry.helper and (entry.model is None or entry.model.kind != "draft")
+    }
     return here.get(catalogue.BUILT_IN) or next(iter(here.values()), None)
 
 

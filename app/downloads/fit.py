@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pardec_chat.app import catalogue as catalogues
 from pardec_chat.backends.memory import Shape, Wish, plan
+from pardec_chat.backends.units import size
 
 if TYPE_CHECKING:
     from pardec_chat.app.catalogue import Catalogue, Model
@@ -65,12 +66,12 @@ def judge(target: Shape, draft: Shape | None, machine: Machine, n_ctx: int, disk
     planned = plan(Wish(target, draft, n_ctx=length), machine)
     need = planned.need_of_models()
     if fetch > disk_free:
-        return Fit(False, need, length, f"the disk lacks {_gb(fetch - disk_free)}")
+        return Fit(False, need, length, f"the disk lacks {size(fetch - disk_free)}")
     if not planned.fits:
         total = machine.memory_total + sum(device.total for device in machine.devices if not device.shared)
         if need > total:
-            return Fit(False, need, length, f"needs {_gb(need)}, and this machine has {_gb(total)}")
-        return Fit(False, need, length, f"needs {_gb(need)}, {_gb(sum(planned.free.values()))} are free")
+            return Fit(False, need, length, f"needs {size(need)}, and this machine has {size(total)}")
+        return Fit(False, need, length, f"needs {size(need)}, {size(sum(planned.free.values()))} are free")
     words = "fits"
     if machine.devices and planned.gpu_layers <= target.layers:
         words = f"fits, {planned.gpu_layers * 100 // (target.layers + 1)} % of it on the GPU"
@@ -109,10 +110,9 @@ def propose(
         draft = shapes[1] if len(shapes) > 1 else None
         if not judge(shapes[0], draft, machine, n_ctx, disk_free, fetch).fits:
             continue
-        size = sum(model.size for model in models)
         if draft is not None and _is_quick(shapes[0], draft, machine, n_ctx) and _larger(models, quick):
             quick = models
-        if _larger(models, large) and size:
+        if _larger(models, large):
             large = models
     if quick is not None:
         add("recommended", "Recommended", quick, _gain(quick))
@@ -155,7 +155,3 @@ def _gain(models: tuple[Model, ...]) -> str:
         return "n-grams guess for it"
     pair = next(pair for pair in models[0].pairs if pair.model_id == models[1].id)
     return pair.gain or "its draft model guesses ahead"
-
-
-def _gb(count: int) -> str:
-    return f"{count / 1e9:.1f} GB"

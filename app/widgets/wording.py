@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, set_cell_size
 
+from pardec_chat.backends.units import size as size
+
 if TYPE_CHECKING:
     from pardec_chat.app.chat.request import Figures, Finished
 
@@ -62,11 +64,6 @@ def ordinal(n: int) -> str:
     """1st, 2nd, 3rd, 4th, …, 11th, …, 21st."""
     ending = "th" if n % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
     return f"{n}{ending}"
-
-
-def size(n_bytes: int) -> str:
-    """Bytes as MB or GB, decimal as on download pages."""
-    return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 999_500_000 else f"{max(1, round(n_bytes / 1e6))} MB"
 
 
 def method(name: str, depth: int, using: str = "") -> str:

@@ -87,7 +87,8 @@ def test_D14_without_a_method_it_is_auto_and_says_what_it_does(
     assert (code, document["text"], document["method"]) == (0, TEXT, "auto")
     assert document["timings"]["draft_kind"] == "auto"
     assert document["status"]["state"] in {"active", "idle"}
-    assert (document["depth"] > 0) == (document["status"]["state"] == "active")
+    # Whether it still guesses at the end hangs on how fast this machine was; whether it ever did is what is told.
+    assert (document["timings"]["draft_n"] > 0) == (document["status"]["state"] == "active")
     assert document["status"]["reason"]
 
 
@@ -252,7 +253,9 @@ def test_doctor_names_what_is_wrong_and_the_line_that_mends_it(
     assert code == 1
     assert [runtime["installed"] for runtime in document["runtimes"]] == [True, False]
     assert {problem["mend"] for problem in document["problems"]} >= {"pardec-chat models pull"}
-    assert document["files"]["models"] == str(tmp_path)
+    assert document["files"]["models"] == {"path": str(tmp_path), "exists": True}
+    assert {"cpu", "cores", "features", "memory_available", "disk_free", "devices"} <= document["machine"].keys()
+    assert {"term", "colours", "encoding"} <= document["terminal"].keys()
 
 
 def test_the_prompt_can_come_from_standard_input(

@@ -36,13 +36,13 @@ def file(name: str, size: int = 10**9, words: list[bytes] = WORDS, kind: Kind = 
 def test_an_exact_pair_says_what_it_can_gain() -> None:
     found = judge(file("t", 8 * 10**9), file("d", 10**9))
     assert (found.verdict, found.method, found.masked_ids, found.first_difference) == ("exact", "draft", (), None)
-    assert found.reasons == ("Both have the same 100 ids.", "1.00 GB guesses for 8.00 GB, 8.0 to 1.")
+    assert found.reasons == ("Both have the same 100 ids.", "1.0 GB guesses for 8.0 GB, 8.0 to 1.")
 
 
 def test_too_alike_to_gain_much_is_said() -> None:
     found = judge(file("t", 2 * 10**9), file("d", 10**9))
     assert found.verdict == "exact"
-    assert found.reasons[-1] == "1.00 GB guesses for 2.00 GB, 2.0 to 1: too alike to gain much."
+    assert found.reasons[-1] == "1.0 GB guesses for 2.0 GB, 2.0 to 1: too alike to gain much."
 
 
 def test_D11_padding_and_a_special_token_are_tolerable_and_masked() -> None:
