@@ -369,9 +369,7 @@ class Engine:
         """What a load will take, and why the draft model has to be left out for it. Raises DoesNotFit."""
         held = memory.NOTHING if self._models is None else self._models.plan.given_back()
         here = self._get_runtime().usable(self._machine())
-        program = max(
-            memory.PROGRAM, own_memory() - (0 if self._models is None else self._models.plan.need_of_models())
-        )
+        program = max(0, own_memory() - (0 if self._models is None else self._models.plan.need_of_models()))
         wish = memory.Wish(
             target.shape, None if draft is None else draft.shape, choice.n_ctx, choice.slots, choice.cache_type
         )

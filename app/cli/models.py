@@ -75,7 +75,7 @@ def _list(library: Library, *, as_json: bool) -> int:
     rows = [("ID", "SIZE", "STATE", "LICENCE", "PAIRS WITH")]
     for entry in entries:
         state = f"partial {entry.percent} %" if entry.state == "partial" else entry.state
-        pairs = ", ".join(library.catalogue.pairs(entry.model)) if entry.model else f"added: {entry.path}"
+        pairs = _pairs(library.catalogue, entry.model) if entry.model else f"added: {entry.path}"
         licence = entry.model.licence if entry.model else "–"
         rows.append((entry.id, size(entry.size), state, licence, pairs or "–"))
     shown = [tuple(_shown(cell) for cell in row) for row in rows]
@@ -88,6 +88,11 @@ def _list(library: Library, *, as_json: bool) -> int:
         print("  ".join((*cells, row[4])).rstrip())
     print(f"\nin {_shown(str(library.folder))}")
     return 0
+
+
+def _pairs(catalogue: Catalogue, model: Model) -> str:
+    inside = [f"{pair.method}, inside" for pair in model.pairs if pair.model_id is None]
+    return ", ".join([*inside, *catalogue.pairs(model)])
 
 
 def _pull(library: Library, ids: list[str], *, quiet: bool, as_json: bool) -> int:

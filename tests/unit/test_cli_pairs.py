@@ -127,13 +127,13 @@ def test_what_could_be_fetched_is_listed(folder: Path, capsys: pytest.CaptureFix
 def test_K03_the_command_line_says_which_flags_make_it_fit(
     runtime: FakeRuntime, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small = Machine("test", "test", 2, (), 8 * GB, int(3.5 * GB))
+    small = Machine("test", "test", 2, (), 8 * GB, int(3.6 * GB))
     monkeypatch.setattr("pardec_chat.app.chat.engine.inspect", lambda: small)
     runtime.shapes["t.gguf"] = Shape("t", 3 * GB, 10, 150_000, 31, context=8192, head=64)
     code, out, err = run(capsys, "ask", "hi", *model(tmp_path))
     assert (code, out) == (1, "")
     assert "t needs" in err
-    assert "It fits with --cache-type q8_0, or with --ctx 1024." in err
+    assert "It fits with --cache-type q8_0, or with --ctx 2048." in err
     assert "--no-memory-check" in err
     assert not runtime.loaded
     assert run(capsys, "ask", "hi", "--no-memory-check", *model(tmp_path))[0] == 0
