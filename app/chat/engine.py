@@ -350,6 +350,10 @@ class Engine:
         plan, off = self._plan(choice, target, draft)
         if off:
             notices.append(off)
+        if target.shape.context and plan.n_ctx > target.shape.context:
+            notices.append(
+                f"{target.name} was trained for {target.shape.context:,} tokens; beyond them its answers get worse."
+            )
         self._cancel_live()
 
         def report(done: float) -> bool:

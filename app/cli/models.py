@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import sys
-import time
 from typing import TYPE_CHECKING, Any
 
-from pardec_chat.app.cli.output import INTERRUPTED, described, print_error, print_json
+from pardec_chat.app.cli.output import print_json
 from pardec_chat.backends.units import size
 
 if TYPE_CHECKING:
     from pardec_chat.app.catalogue import Catalogue, Model
     from pardec_chat.app.downloads.library import Entry, Library
-    from pardec_chat.app.downloads.partial import Progress
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -48,13 +45,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(arguments: argparse.Namespace) -> int:
     """Does what `add_parser` parsed; returns the exit code, raises UserError."""
-    from pardec_chat.app.cli import pairs
+    from pardec_chat.app.cli import pairs, pull
     from pardec_chat.app.downloads.library import Library
 
     as_json = bool(getattr(arguments, "json", False))
     library = Library()
     if arguments.action == "pull":
-        return _pull(library, arguments.ids, quiet=arguments.quiet, as_json=as_json)
+        return pull.pull(library, arguments.ids, quiet=arguments.quiet, as_json=as_json)
     if arguments.action == "remove":
         return _remove(library, arguments.id, as_json=as_json)
     if arguments.action == "add":
@@ -67,14 +64,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _list(library: Library, *, as_json: bool) -> int:
-    entries = library.entries()
+    entries = [*library.entries(), *library.cached()]
     if as_json:
         models = [_described(entry, library.catalogue) for entry in entries]
         print_json({"folder": str(library.folder), "models": models})
         return 0
     rows = [("ID", "SIZE", "STATE", "LICENCE", "PAIRS WITH")]
     for entry in entries:
-        state = f"partial {entry.percent} %" if entry.state == "partial" else entry.state
+        state = f"partial {entry.percent} %" if entry.state == "partial" else entry.helper or entry.state
         pairs = _pairs(library.catalogue, entry.model) if entry.model else f"added: {entry.path}"
         licence = entry.model.licence if entry.model else "–"
         rows.append((entry.id, size(entry.size), state, licence, pairs or "–"))
@@ -93,53 +90,6 @@ def _list(library: Library, *, as_json: bool) -> int:
 def _pairs(catalogue: Catalogue, model: Model) -> str:
     inside = [f"{pair.method}, inside" for pair in model.pairs if pair.model_id is None]
     return ", ".join([*inside, *catalogue.pairs(model)])
-
-
-def _pull(library: Library, ids: list[str], *, quiet: bool, as_json: bool) -> int:
-    """Pulls one after the other; one that fails does not keep the rest from being tried."""
-    from pardec_chat.app import catalogue
-    from pardec_chat.app.downloads.errors import PullStopped
-    from pardec_chat.app.downloads.pull import pull
-    from pardec_chat.backends.errors import UserError
-
-    code = 0
-    done: list[dict[str, Any]] = []
-    for model_id in ids or [catalogue.BUILT_IN]:
-        line = _ProgressLine(quiet=quiet or as_json)
-        try:
-            model = _catalogued(library, model_id)
-            try:
-                pulled = pull(model, library.folder, report=_announced(line, model) if quiet else line.show)
-            except KeyboardInterrupt:
-                entry = next(entry for entry in library.entries() if entry.id == model.id)
-                raise PullStopped(
-                    f"Stopped: {entry.percent} % of {model.id} are here and kept.",
-                    f"Run `pardec-chat models pull {model.id}` to go on from there.",
-                ) from None
-            finally:
-                line.clear()
-        except UserError as error:
-            print_error(error)
-            done.append({"id": model_id, "error": described(error)})
-            code = code or error.exit_code
-            if error.exit_code == INTERRUPTED:
-                break
-        else:
-            done.append(
-                {
-                    "id": pulled.id,
-                    "path": str(pulled.path),
-                    "bytes": pulled.size,
-                    "already": pulled.already,
-                    "source": pulled.source,
-                }
-            )
-            if not quiet and not as_json:
-                was = "was already" if pulled.already else "is"
-                print(f"{pulled.id} {was} on this disk: {_shown(str(pulled.path))}")
-    if as_json:
-        print_json({"models": done})
-    return code
 
 
 def _remove(library: Library, name: str, *, as_json: bool) -> int:
@@ -165,17 +115,6 @@ def _add(library: Library, path: str, *, as_json: bool) -> int:
     return 0
 
 
-def _catalogued(library: Library, model_id: str) -> Model:
-    """The model to pull. Raises ModelUnknown, also for files that cannot be pulled because they are the user's own."""
-    from pardec_chat.app.downloads.errors import ModelUnknown
-
-    model = library.catalogue.find(model_id.lower())
-    if model is None:
-        library.resolve(model_id)  # says which id may have been meant
-        raise ModelUnknown(f"{model_id} is a file of yours, so there is nothing to pull.", "It can be used as it is.")
-    return model
-
-
 def _described(entry: Entry, catalogue: Catalogue) -> dict[str, Any]:
     model = entry.model
     return {
@@ -190,56 +129,9 @@ def _described(entry: Entry, catalogue: Catalogue) -> dict[str, Any]:
         "description": model.description if model else None,
         "drafts": list(model.drafts) if model else [],
         "pairs_with": list(catalogue.pairs(model)) if model else [],
-        "catalogued": model is not None,
+        "catalogued": catalogue.find(entry.id) is not None,
+        "helper": entry.helper or None,
     }
-
-
-class _ProgressLine:
-    """One line on standard error, rewritten in place on a terminal; elsewhere only notes are printed."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-        self._live = not quiet and sys.stderr.isatty()
-        self._width = 0
-        self._drawn = 0.0
-        self._began: tuple[float, int] | None = None
-
-    def show(self, progress: Progress) -> None:
-        """Draws at most ten times a second."""
-        if progress.note and not self._quiet:
-            self.clear()
-            print(_shown(progress.note), file=sys.stderr)
-        now = time.monotonic()
-        if progress.stage == "downloading" and self._began is None:
-            self._began = (now, progress.done)
-        if not self._live or (now - self._drawn < 0.1 and progress.done < progress.total):
-            return
-        self._drawn = now
-        line = f"{progress.stage} {progress.done * 100 // progress.total:3d} %  {size(progress.done)} of {size(progress.total)}"
-        if progress.stage == "downloading" and self._began and now - self._began[0] > 1:
-            gained = progress.done - self._began[1]
-            line += f"  {size(int(gained / (now - self._began[0])))}/s" if gained > 0 else ""
-        print(f"\r{line:<{self._width}}", end="", file=sys.stderr, flush=True)
-        self._width = len(line)
-
-    def clear(self) -> None:
-        """Leaves the line empty for what is printed next."""
-        if self._width:
-            print("\r" + " " * self._width + "\r", end="", file=sys.stderr, flush=True)
-            self._width = 0
-
-
-def _announced(line: _ProgressLine, model: Model) -> Any:
-    """A report that tells once, before the first byte, why the quiet user waits."""
-    told: list[bool] = []
-
-    def report(progress: Progress) -> None:
-        if not told:
-            told.append(True)
-            print(f"fetching {model.name} ({size(progress.total - progress.done)}), once", file=sys.stderr)
-        line.show(progress)
-
-    return report
 
 
 def _shown(text: str) -> str:

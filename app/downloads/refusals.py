@@ -33,7 +33,10 @@ def is_transient(status: int) -> bool:
 def refused(
     status: int, headers: Mapping[str, str], *, endpoint: str, repo: str, file: str, token_sent: bool
 ) -> errors.DownloadFailed:
-    """The error for an answer of 400 and more by the Hub itself. `endpoint` is its address without a path."""
+    """The error for an answer of 400 and more by the Hub itself.
+
+    `endpoint` is its address without a path; `file` is empty where the whole repository was asked for.
+    """
     code = headers.get("X-Error-Code", "")
     message = headers.get("X-Error-Message", "")
     page, tokens = f"{endpoint}/{repo}", f"{endpoint}/settings/tokens"
@@ -62,7 +65,8 @@ def refused(
             "repositories), or use a token of the type 'read'.",
         )
     if status == 404:
-        lost = {"EntryNotFound": f"file {file} in {repo}", "RevisionNotFound": f"such revision of {repo}"}
+        named = f"file {file} in {repo}" if file else f"such file in {repo}"
+        lost = {"EntryNotFound": named, "RevisionNotFound": f"such revision of {repo}"}
         return errors.HubMissing(
             f"The Hub has no {lost.get(code, f'repository {repo}')} (404).",
             f"It may have been renamed or removed: look at {page}.",
@@ -73,6 +77,23 @@ def refused(
             "Wait some minutes and run the same command again: what has come is kept. Logged in, the limit is higher.",
         )
     return errors.HubUnreachable(f"The Hub answered with the error {status}.", _AGAIN)
+
+
+def not_logged_in(status: int, *, endpoint: str) -> errors.DownloadFailed:
+    """The error for an answer of 400 and more to the question whose token it is."""
+    if status in (401, 403):
+        return errors.HubTokenRefused(
+            f"The Hub does not accept this token: it is mistyped, expired or revoked ({status}).",
+            f"Copy it once more, or make a new one at {endpoint}/settings/tokens.",
+        )
+    if status == 429:
+        return errors.HubUnreachable(
+            "The Hub turns requests away: too many tokens were tried from this address (429).",
+            "Wait some minutes, then try once more.",
+        )
+    if is_transient(status):
+        return errors.HubUnreachable(f"The Hub answered with the error {status}.", "Try again later.")
+    return errors.HubUnreachable(f"{endpoint} did not answer as a Hub does ({status}).", "Check HF_ENDPOINT.")
 
 
 def unreachable(error: Exception, host: str) -> tuple[errors.HubUnreachable, bool]:

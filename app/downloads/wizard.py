@@ -67,7 +67,7 @@ class Wizard:
         What earlier runs left unfinished is put into `downloads` as paused.
         """
         entries = self.library.entries()
-        self.downloads.keep([entry.model for entry in entries if entry.state == "partial" and entry.model is not None])
+        self.downloads.keep([model for entry in entries if entry.state == "partial" for model in entry.models])
         disk_free = self._disk_free()
         return tuple(self._row(entry, n_ctx, disk_free) for entry in [*entries, *self.library.cached()])
 
@@ -77,9 +77,7 @@ class Wizard:
 
     def offered(self, found: Repository, offer: Offer) -> tuple[Model, ...]:
         """See `repository.models`; what it gives is remembered, so that a restart goes on with it."""
-        models = repository.models(found, offer)
-        self.library.remember(models)
-        return models
+        return self.library.remember(repository.models(found, offer))
 
     def path(self, model: Model) -> Path:
         """Where the model's file is, or will be."""
@@ -96,11 +94,15 @@ class Wizard:
     def _row(self, entry: Entry, n_ctx: int, disk_free: int) -> Row:
         model = entry.model
         if entry.helper:
-            return Row(entry, model, fit.Fit(False, 0, n_ctx, f"is a {entry.helper}"), "")
+            return Row(entry, model, fit.Fit(False, 0, n_ctx, f"no model: {entry.helper}"), "")
         draft = None
         pair = ""
         if model is not None:
             draft, pair = _pair(self.library.catalogue, model)
+        if model is not None and model.kind == "draft":
+            methods = {other.method for other in self.library.catalogue.pairs_of(model)}
+            why = f"only guesses, by {' or '.join(sorted(methods))}, which this version has not"
+            return Row(entry, model, fit.Fit(False, 0, n_ctx, why), pair)
         try:
             target = self._shape(entry)
         except ModelUnreadable as error:

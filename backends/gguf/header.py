@@ -24,6 +24,8 @@ _STRING, _ARRAY = 8, 9
 _FORMATS: Final = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 #: Arrays of text that nobody here asks for and that are as long as the vocabulary: stepped over, not read.
 _SKIPPED: Final = frozenset({"tokenizer.ggml.merges"})
+#: Bytes in which a file says what it is: the general keys come first.
+_PEEK: Final = 1 << 14
 #: More of anything than this is not a header but a damaged file.
 _MOST = 1 << 24
 
@@ -99,6 +101,25 @@ def read(path: Path) -> Header:
         raise _damaged(path) from error
 
 
+def peek(path: Path) -> tuple[str, str]:
+    """(architecture, type) of a file from its first lines alone; empty where it does not say, or cannot be read."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(_PEEK)
+        reader = _Reader(path, len(start), start)
+        reader.skip_counts()
+        found: dict[str, Value] = {}
+        while "general.type" not in found or "general.architecture" not in found:
+            key, value = reader.pair()
+            if not key.startswith("general."):
+                break
+            found[key] = value
+    except (OSError, struct.error, ValueError, OverflowError, ModelUnreadable):
+        return "", ""
+    arch, kind = found.get("general.architecture", ""), found.get("general.type", "")
+    return str(arch), str(kind)
+
+
 def _damaged(path: Path) -> ModelUnreadable:
     return ModelUnreadable(f"{path.name} is damaged: its header cannot be read.", "Fetch the file again.")
 
@@ -106,7 +127,7 @@ def _damaged(path: Path) -> ModelUnreadable:
 class _Reader:
     """Walks through the header once; `at` is the next byte."""
 
-    def __init__(self, path: Path, size: int, view: mmap.mmap) -> None:
+    def __init__(self, path: Path, size: int, view: mmap.mmap | bytes) -> None:
         self._path, self._size, self._view = path, size, view
         self._at = 4
 
@@ -118,7 +139,7 @@ class _Reader:
                 "Fetch a newer file of the model.",
             )
         n_tensors, n_values = self._count(), self._count()
-        metadata = dict(self._pair() for _ in range(n_values))
+        metadata = dict(self.pair() for _ in range(n_values))
         listed = [self._tensor() for _ in range(n_tensors)]
         alignment = metadata.get("general.alignment", 32)
         if not isinstance(alignment, int) or not 0 < alignment <= 1 << 20:
@@ -139,6 +160,10 @@ class _Reader:
             )
         return Header(self._path, self._size, metadata, tuple(tensors))
 
+    def skip_counts(self) -> None:
+        """Go to the first key."""
+        self._at = 24
+
     def _one(self, form: str) -> int:
         (value,) = struct.unpack_from(f"<{form}", self._view, self._at)
         self._at += struct.calcsize(form)
@@ -158,7 +183,8 @@ class _Reader:
         self._at += length
         return text
 
-    def _pair(self) -> tuple[str, Value]:
+    def pair(self) -> tuple[str, Value]:
+        """The next key and its value."""
         key = self._text().decode("utf-8", "replace")
         return key, self._value(self._one("I"), key)
 

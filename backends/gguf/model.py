@@ -9,7 +9,7 @@ from typing import Final
 
 from pardec_chat.backends.decoding.pairing import TokenTable
 from pardec_chat.backends.errors import ModelUnreadable
-from pardec_chat.backends.gguf.header import Header, Tensor, read
+from pardec_chat.backends.gguf.header import Header, Tensor, peek, read
 from pardec_chat.backends.memory import Shape
 from pardec_chat.backends.model_file import CacheKind, Kind, ModelFile
 
@@ -106,20 +106,29 @@ def _by_layer(tensors: list[Tensor]) -> dict[int, set[str]]:
     return found
 
 
-def _kind(header: Header, by_layer: dict[int, set[str]], main: int) -> Kind:
-    arch, general = header.text("general.architecture"), header.text("general.type")
+def kind_of(path: Path) -> Kind:
+    """What the file says that it is, in its first lines: quick, and blind for a head that calls itself a model."""
+    return _told(*peek(path))
+
+
+def _told(arch: str, general: str) -> Kind:
     if general == "mmproj" or arch == "clip":
         return "vision projector"
     if general == "adapter":
         return "adapter"
     if general == "imatrix":
         return "importance matrix"
+    return "draft head" if _HEADS.search(arch) else "model"
+
+
+def _kind(header: Header, by_layer: dict[int, set[str]], main: int) -> Kind:
+    told = _told(header.text("general.architecture"), header.text("general.type"))
+    if told != "model":
+        return told
     if not header.tensors:
         return "vocabulary"
     # A file of prediction layers alone has the last blocks of its target and not the first.
-    if _HEADS.search(arch) or (by_layer and min(by_layer) >= main > 0):
-        return "draft head"
-    return "model"
+    return "draft head" if by_layer and min(by_layer) >= main > 0 else "model"
 
 
 def _is_recurrent(names: set[str]) -> bool:

@@ -90,6 +90,30 @@ class Answer:
     whole: bool = False
 
 
+@dataclass
+class FakeRepository:
+    """A repository beside the one that every fake Hub has; `unhashed` files lie outside the large-file store."""
+
+    files: dict[str, bytes]
+    commit: str = COMMIT
+    gated: bool | str = False
+    licence: str | None = None
+    library: str | None = None
+    unhashed: frozenset[str] = frozenset()
+
+
+@dataclass
+class Sent:
+    """What became of one request for bytes: where in the file it began, how many bytes the system took over to send them.
+
+    `over` is set when nothing more is tried.
+    """
+
+    start: int
+    count: int = 0
+    over: threading.Event = field(default_factory=threading.Event)
+
+
 @dataclass(frozen=True)
 class Seen:
     """A request as it came: the server ("hub" or "cdn"), the path, and headers by lower-case name."""
@@ -100,11 +124,18 @@ class Seen:
 
 
 class FakeHub:
-    """`answers` are used up one by one, by requests for bytes; then all goes well."""
+    """`answers` are used up one by one, by requests for bytes, those `answers_for` a file first; then all goes well."""
 
     def __init__(self) -> None:
         self.content = some_bytes(200_000)
+        self.repositories: dict[str, FakeRepository] = {}
+        self.accounts: dict[str, str] = {}  # names by token
         self.answers: list[Answer] = []
+        self.answers_for: dict[str, list[Answer]] = {}
+        self.whoami_answers: list[Answer] = []
+        self.whoami_body: bytes | None = None
+        self.send_buffer: int | None = None
+        self.sent: list[Sent] = []
         self.api_answers: list[Answer] = []
         self.resolve_answers: list[Answer] = []
         self.api_body: bytes | None = None
@@ -142,6 +173,9 @@ class FakeHub:
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
                 """Tests read `seen` instead."""
 
+            def do_HEAD(self) -> None:
+                hub._answer_head(self)
+
             def do_GET(self) -> None:
                 hub.seen.append(Seen(name, self.path, {key.lower(): value for key, value in self.headers.items()}))
                 with contextlib.suppress(ConnectionError):
@@ -152,34 +186,77 @@ class FakeHub:
         server.block_on_close = False
         return server
 
+    def _repository(self, repo: str) -> FakeRepository | None:
+        return FakeRepository({FILE: self.content}) if repo == REPO else self.repositories.get(repo)
+
     def _answer(self, name: str, request: BaseHTTPRequestHandler) -> None:
         path = unquote(urlsplit(request.path).path)
-        if name == "cdn":
-            self._send_bytes(request, self.answers.pop(0) if self.answers else Answer())
-        elif path.startswith(f"/api/models/{REPO}"):
-            self._describe(request, self.api_answers.pop(0) if self.api_answers else Answer())
-        elif path == f"/{REPO}/resolve/{COMMIT}/{FILE}":
+        page = re.fullmatch(r"/(?P<repo>[^/]+/[^/]+)/resolve/(?P<commit>[^/]+)/(?P<file>.+)", path)
+        listing = re.fullmatch(r"/api/models/(?P<repo>[^/]+/[^/]+)(/revision/.+)?", path)
+        signed = re.fullmatch(r"/signed/((?P<repo>[^/]+/[^/]+)/-/)?(?P<file>.+)", path)
+        if name == "cdn" and signed and (repository := self._repository(signed["repo"] or REPO)):
+            answers = self.answers_for.get(signed["file"]) or self.answers
+            self._send_bytes(request, repository.files[signed["file"]], answers.pop(0) if answers else Answer())
+        elif path == "/api/whoami-v2":
+            self._name_account(request, self.whoami_answers.pop(0) if self.whoami_answers else Answer())
+        elif listing and (repository := self._repository(listing["repo"])):
+            answer = self.api_answers.pop(0) if self.api_answers else Answer()
+            self._describe(request, listing["repo"], repository, answer)
+        elif page and (repository := self._repository(page["repo"])) and page["commit"] == repository.commit:
             answer = self.resolve_answers.pop(0) if self.resolve_answers else Answer()
-            cdn = f"http://127.0.0.1:{self._cdn.server_port}/signed/{FILE}"
+            where = "" if page["repo"] == REPO else f"{page['repo']}/-/"
+            cdn = f"http://127.0.0.1:{self._cdn.server_port}/signed/{where}{page['file']}"
             _send(request, answer.status or 302, {"Location": cdn} | answer.headers, b"")
         else:
             _send(request, 404, {"X-Error-Code": "RepoNotFound"}, b"")
 
-    def _describe(self, request: BaseHTTPRequestHandler, answer: Answer) -> None:
+    def _answer_head(self, request: BaseHTTPRequestHandler) -> None:
+        """What the Hub's own library asks before it downloads."""
+        path = re.fullmatch(r"/([^/]+/[^/]+)/resolve/[^/]+/(.+)", unquote(urlsplit(request.path).path))
+        repository = self._repository(path[1]) if path else None
+        if path is None or repository is None:
+            _send(request, 404, {"X-Error-Code": "RepoNotFound"}, b"")
+            return
+        content = repository.files[path[2]]
+        etag = f'"{hashlib.sha256(content).hexdigest()}"'
+        about = {"X-Repo-Commit": repository.commit, "ETag": etag, "Content-Length": str(len(content))}
+        _send(request, 200, about, b"")
+
+    def _name_account(self, request: BaseHTTPRequestHandler, answer: Answer) -> None:
+        token = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        status = answer.status or (200 if token in self.accounts else 401)
+        body = {"name": self.accounts.get(token), "auth": {"accessToken": {"displayName": "laptop", "role": "read"}}}
+        _send(
+            request, status, answer.headers, json.dumps(body).encode() if self.whoami_body is None else self.whoami_body
+        )
+
+    def _describe(self, request: BaseHTTPRequestHandler, repo: str, repository: FakeRepository, answer: Answer) -> None:
         if answer.status:
             _send(request, answer.status, answer.headers, b"{}")
             return
-        size = len(self.content) if self.listed_size is None else self.listed_size
-        sha256 = self.listed_sha256 or hashlib.sha256(self.content).hexdigest()
-        sibling = {"rfilename": FILE, "size": size, "lfs": {"sha256": sha256, "size": size, "pointerSize": 130}}
-        body = json.dumps({"id": REPO, "sha": COMMIT, "gated": False, "siblings": [sibling]}).encode()
-        _send(request, 200, {"Content-Type": "application/json"}, body if self.api_body is None else self.api_body)
+        siblings: list[dict[str, Any]] = []
+        for file, content in repository.files.items():
+            size = len(content) if self.listed_size is None else self.listed_size
+            sha256 = hashlib.sha256(content).hexdigest() if self.listed_sha256 is None else self.listed_sha256
+            lfs = {"sha256": sha256, "size": size, "pointerSize": 130}
+            stored = {} if file in repository.unhashed or not sha256 else {"lfs": lfs}
+            siblings.append({"rfilename": file, "size": size, **stored})
+        described: dict[str, Any] = {
+            "id": repo,
+            "sha": repository.commit,
+            "gated": repository.gated,
+            "siblings": siblings,
+        }
+        described |= {"library_name": repository.library} if repository.library else {}
+        described |= {"cardData": {"license": repository.licence}} if repository.licence else {}
+        body = json.dumps(described).encode() if self.api_body is None else self.api_body
+        _send(request, 200, {"Content-Type": "application/json"}, body)
 
-    def _send_bytes(self, request: BaseHTTPRequestHandler, answer: Answer) -> None:
+    def _send_bytes(self, request: BaseHTTPRequestHandler, original: bytes, answer: Answer) -> None:
         if answer.status:
             _send(request, answer.status, answer.headers, b"")
             return
-        content = bytearray(self.content)
+        content = bytearray(original)
         if answer.wrong_at is not None:
             content[answer.wrong_at] ^= 1
         match = re.fullmatch(r"bytes=(\d+)-", request.headers.get("Range", ""))
@@ -188,7 +265,6 @@ class FakeHub:
             _send(request, 416, {"Content-Range": f"bytes */{len(content)}"}, b"")
             return
         total = answer.total or len(content)
-        body = bytes(content[start:])
         request.send_response(206 if start else 200)
         if start:
             request.send_header("Content-Range", f"bytes {start}-{total - 1}/{total}")
@@ -197,7 +273,12 @@ class FakeHub:
         else:
             request.send_header("Content-Length", str(total - start))
         request.end_headers()
-        request.wfile.write(body[: answer.stop_after])
+        sent = Sent(start)
+        self.sent.append(sent)
+        try:
+            self._write(request, memoryview(content)[start:][: answer.stop_after], sent)
+        finally:
+            sent.over.set()
         if answer.stop_after is None:
             return
         request.close_connection = True
@@ -206,6 +287,12 @@ class FakeHub:
             self.closing.wait()
         with contextlib.suppress(OSError):
             request.connection.shutdown(socket.SHUT_WR)
+
+    def _write(self, request: BaseHTTPRequestHandler, body: memoryview, sent: Sent) -> None:
+        if self.send_buffer is not None:
+            request.connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.send_buffer)
+        while sent.count < len(body):
+            sent.count += request.connection.send(body[sent.count :])
 
 
 def _send(request: BaseHTTPRequestHandler, status: int, headers: dict[str, str], body: bytes) -> None:
@@ -223,6 +310,7 @@ def running(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
         monkeypatch.delenv(name, raising=False)
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.setenv(name, "127.0.0.1")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", "/nonexistent/hub-cache")
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "HF_HUB_DISABLE_IMPLICIT_TOKEN", False)
     close_session()

@@ -473,7 +473,8 @@ def test_K03_the_draft_goes_first_and_the_notice_says_what_would_keep_it(
     assert loaded.plan is not None
     assert not loaded.plan.has_draft
     (notice,) = loaded.notices
-    assert notice.startswith("The draft model does not fit beside the target: 0.2 GB are missing.")
+    assert notice.startswith("The draft model does not fit beside the target: 2")
+    assert " MB are missing. " in notice
     assert "With an 8-bit cache there is room for it." in notice
     finished = ask(engine, "hi", method=Method.DRAFT)
     assert (finished.text, finished.figures.status.state) == ("abc", "off")
@@ -522,6 +523,13 @@ def test_H02_what_the_loaded_model_gives_back_counts_as_free(planned: Callable[[
     with pytest.raises(DoesNotFit):
         engine.load(ModelChoice(Path("b"), n_ctx=12_288)).result(20)  # 4.2 GB, and 4.0 are there
     assert engine.load(ModelChoice(Path("b"), n_ctx=8192)).result(20).model
+
+
+def test_a_context_beyond_what_the_model_was_trained_for_is_told(planned: Callable[[FakeRuntime, int], Engine]) -> None:
+    engine = planned(sized(), 20 * GB)
+    assert engine.load(ModelChoice(Path("a"), n_ctx=8192)).result(20).notices == ()
+    (notice,) = engine.load(ModelChoice(Path("a"), n_ctx=8193)).result(20).notices
+    assert notice == "a was trained for 8,192 tokens; beyond them its answers get worse."
 
 
 def test_the_cache_type_reaches_both_models(planned: Callable[[FakeRuntime, int], Engine]) -> None:

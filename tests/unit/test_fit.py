@@ -97,8 +97,8 @@ def test_models_of_other_runtimes_and_kinds_are_not_proposed() -> None:
     [
         (20 * GB, DISK, 4096, True, "fits"),
         (20 * GB, GB, 4096, False, "the disk lacks 4.0 GB"),
-        (4 * GB, DISK, 4096, False, "needs 5.4 GB, 3.9 GB are free"),
-        (GB, DISK, 4096, False, "needs 5.4 GB, and this machine has 5.0 GB"),
+        (4 * GB, DISK, 4096, False, "more than the 3.8 GB that are free"),
+        (GB, DISK, 4096, False, "more than the 5.0 GB here"),
         (20 * GB, DISK, 65_536, True, "fits, with the 32,768 tokens it was trained for"),
     ],
 )

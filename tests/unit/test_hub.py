@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import sys
 import threading
 import traceback
 from typing import TYPE_CHECKING
@@ -264,6 +267,151 @@ def test_an_answer_that_is_no_hubs_is_named(hub: FakeHub, body: bytes) -> None:
     hub.api_body = body
     with pytest.raises(errors.HubUnreachable, match="did not answer as a Hub does"):
         asking(hub).resolve(SOURCE, Patient())
+
+
+def test_X02_a_token_is_checked_and_its_account_named(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_another")
+    hub.accounts = {SECRET: "alice"}
+    assert asking(hub, "hf_another").check_token(f" {SECRET}\n", Patient()) == "alice"
+    assert (hub.seen[0].path, hub.seen[0].headers["authorization"]) == ("/api/whoami-v2", f"Bearer {SECRET}")
+
+
+@pytest.mark.parametrize(
+    ("token", "answer", "kind", "says"),
+    [
+        (SECRET, Answer(), errors.HubTokenRefused, "mistyped, expired or revoked (401)"),
+        (SECRET, Answer(status=403), errors.HubTokenRefused, "(403)"),
+        (SECRET, Answer(status=404), errors.HubUnreachable, "did not answer as a Hub does"),
+        (SECRET, Answer(status=200), errors.HubUnreachable, "did not answer as a Hub does"),
+        (SECRET + "\u201d", Answer(), errors.HubTokenRefused, "characters that no token has"),
+        ("  ", Answer(), errors.HubTokenRefused, "No token was given"),
+    ],
+)
+def test_X02_a_token_that_will_not_do_is_not_shown(
+    hub: FakeHub,
+    token: str,
+    answer: Answer,
+    kind: type[errors.DownloadFailed],
+    says: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(0)
+    hub.whoami_answers = [answer]
+    if answer.status == 200:  # some other site's page
+        hub.accounts[SECRET] = "x"
+        hub.whoami_answers = []
+        hub.whoami_body = b"<html>"
+    ask = asking(hub)
+    with pytest.raises(errors.DownloadFailed) as caught:
+        ask.check_token(token, Patient())
+    assert type(caught.value) is kind
+    assert says in caught.value.what
+    assert caught.value.next_step
+    assert SECRET not in "".join(traceback.format_exception(caught.value)) + repr(ask) + caplog.text
+
+
+def test_X02_asking_for_an_account_is_patient_and_can_be_called_off(hub: FakeHub) -> None:
+    hub.accounts = {SECRET: "alice"}
+    hub.whoami_answers = [Answer(status=429, headers={"Retry-After": "5"}), Answer(status=503)]
+    cancel = Patient()
+    assert asking(hub).check_token(SECRET, cancel) == "alice"
+    assert cancel.waits == [5.0, 2.0]
+    hub.whoami_answers = [Answer(status=429)] * 9
+    with pytest.raises(errors.HubUnreachable, match="too many tokens"):
+        asking(hub).check_token(SECRET, cancel)
+    cancel.set()
+    with pytest.raises(Stopped):
+        asking(hub).check_token(SECRET, cancel)
+
+
+LOGIN = """
+import logging, sys
+logging.basicConfig(level=0, stream=sys.stderr)
+from pardec_chat.app.downloads.hub import Hub
+from pardec_chat.backends.errors import UserError
+try:
+    print(Hub().login(sys.stdin.read()))
+    from huggingface_hub import get_token
+    print(get_token() == sys.argv[1])
+except UserError as error:
+    print(type(error).__name__, error)
+"""
+
+
+def logged_in(hub: FakeHub, home: Path, **environment: str) -> str:
+    """What a process says that logs in with SECRET, the Hub's library keeping its files in `home`."""
+    own = {"HF_ENDPOINT": hub.endpoint, "HF_HOME": str(home), "NO_PROXY": "127.0.0.1", "HF_HUB_OFFLINE": "0"}
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith(("HF_", "HUGGING"))}
+    done = subprocess.run(
+        [sys.executable, "-c", LOGIN, SECRET],
+        input=SECRET,
+        env=inherited | own | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert SECRET not in done.stdout + done.stderr
+    return done.stdout
+
+
+def test_X02_a_login_is_kept_by_the_hubs_own_library(hub: FakeHub, tmp_path: Path) -> None:
+    hub.accounts = {SECRET: "alice"}
+    assert logged_in(hub, tmp_path).split() == ["alice", "True"]
+    assert (tmp_path / "token").read_text() == SECRET
+    assert (tmp_path / "token").stat().st_mode & 0o077 == 0
+    assert SECRET in (tmp_path / "stored_tokens").read_text()
+
+
+def test_X02_a_token_that_cannot_be_kept_or_used_is_told(hub: FakeHub, tmp_path: Path) -> None:
+    hub.accounts = {SECRET: "alice"}
+    assert "HF_TOKEN is set to another token" in logged_in(hub, tmp_path, HF_TOKEN="hf_other")
+    assert logged_in(hub, tmp_path, HF_TOKEN=SECRET).split() == ["alice", "True"]
+    (tmp_path / "file").write_text("in the way")
+    assert "could not keep it: File exists" in logged_in(hub, tmp_path / "file")
+    assert not (tmp_path / "token").exists()
+
+
+def test_a_stored_token_that_cannot_be_read_is_told(
+    hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path))
+    with pytest.raises(errors.HubTokenRefused, match="cannot be read: Is a directory"):
+        Hub(hub.endpoint, patience=Patience(stall=20)).resolve(SOURCE, Patient())
+
+
+def test_L02_what_is_read_ahead_of_the_disk_is_bounded(
+    hub: FakeHub, partial: Partial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that takes its first block only when nothing more comes off the network: a kill would lose the rest."""
+    hub.content = fake_hub.some_bytes(4 << 20)
+    no_room = threading.Event()
+
+    class Watched(threading.Semaphore):
+        def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
+            if not self._value:
+                no_room.set()
+            return super().acquire(blocking, timeout)
+
+    monkeypatch.setattr(threading, "Semaphore", Watched)
+    taken: list[int] = []
+    real = httpx.Response.iter_raw
+
+    def counting(response: httpx.Response, chunk_size: int | None = None) -> Iterator[bytes]:
+        for block in real(response, chunk_size):
+            taken.append(len(block))
+            yield block
+
+    monkeypatch.setattr(httpx.Response, "iter_raw", counting)
+    lost: list[int] = []
+
+    def report(done: int) -> None:
+        if not lost:
+            assert no_room.wait(20)
+            lost.append(sum(taken) - done)
+
+    asking(hub).fetch(listed(hub), partial, report, Patient())
+    assert partial.path.read_bytes() == hub.content
+    assert 0 < lost[0] <= 320 << 10
 
 
 def test_offline_asks_nobody(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:

