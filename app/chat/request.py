@@ -28,10 +28,22 @@ def default_depth(method: Method) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a conversation; role is system, user or assistant."""
+    """One message of a conversation; role is system, user, assistant or tool.
+
+    extra: what else the chat template gets of it, such as tool_calls, tool_call_id or name.
+    """
 
     role: str
     content: str
+    extra: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """What an answer must look like, token by token. source: the schema (JSON), pattern or grammar; empty for json_object."""
+
+    kind: Literal["json_object", "json_schema", "regex", "lark"]
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +54,7 @@ class Request:
     answer_ids: ids with which the answer is known to begin; what is asked for comes after them.
     max_tokens: None leaves it to the context's edge. stop: texts that end the answer and are not part of it.
     depth: most tokens to draft in one step; None takes the method's default. With the method auto there is none to give.
+    grammar: what the answer must look like. tools: descriptions (JSON schema) that the chat template shows the model.
     overflow: whether the oldest turns may be left out when the context is full.
     alone: the answer gets forward passes of its own, so that another one beside it does not change its speed.
     """
@@ -55,6 +68,8 @@ class Request:
     method: Method = Method.PLAIN
     depth: int | None = None
     ngram_min_match: int | None = None
+    grammar: Grammar | None = None
+    tools: Sequence[Mapping[str, object]] = ()
     overflow: Literal["drop", "refuse"] = "drop"
     alone: bool = False
 

@@ -1,0 +1,1 @@
+"""The OpenAI-style endpoint: another sink on the engine's one path."""
