@@ -6,7 +6,7 @@ import logging
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
@@ -145,6 +145,21 @@ class Engine:
     def use_earlier(self, agreed: bool) -> Future[None]:
         """Keep answers of now on for n-grams to copy from, or forget all that were kept. Raises UserError."""
         return self._call(lambda: self._use_earlier(agreed))
+
+    def make_room(self, slots: int) -> Future[Loaded]:
+        """Let so many answers be written at the same time, behind those that are being written now.
+
+        Raises DoesNotFit where there is no memory for it, and leaves everything as it is then; UserError without a model.
+        """
+
+        def load() -> Loaded:
+            return self._load(replace(self._need_models().choice, slots=slots), None)
+
+        return self._call(load, when_idle=True)
+
+    def pieces(self, ids: Sequence[int]) -> Future[list[bytes]]:
+        """The bytes that each of these tokens of the loaded model adds to a text. Raises UserError without a model."""
+        return self._call(lambda: [self._need_models().target.vocabulary.piece(token) for token in ids])
 
     def submit(self, request: Request, sink: Sink) -> Ticket:
         """Ask for an answer; `sink` gets its events on the owner thread. Raises QueueFull."""

@@ -720,3 +720,25 @@ def test_the_choice_says_how_many_answers_go_at_the_same_time(start: Start) -> N
     assert len(runtime.targets[0].live) == 2
     engine.load(A).result(20)
     assert [options.slots for options in runtime.loaded] == [2, 1], "another number of places is another cache"
+
+
+def test_room_for_several_answers_is_made_behind_the_one_that_is_written(start: Start) -> None:
+    runtime = FakeRuntime({"a": lambda _options: says(*["abcdefgh"] * 4)})
+    engine = start(runtime, A)
+    client = Client()
+    engine.submit(Request(messages=[Message("user", "hi")], sampling=GREEDY), client)
+    room = engine.make_room(3)
+    assert room.result(20).draft is None
+    assert client.finished().text == "abcdefgh"  # not cut off by the reload
+    assert [options.slots for options in runtime.loaded] == [1, 3]
+    assert engine.pieces([1, 2, END]).result(20) == [b"a", b"b", b""]
+
+
+def test_without_memory_for_several_answers_nothing_changes(planned: Callable[[FakeRuntime, int], Engine]) -> None:
+    runtime = sized()
+    engine = planned(runtime, int(3.6 * GB) + memory._HOST_RESERVE)
+    engine.load(A).result(20)
+    with pytest.raises(DoesNotFit):
+        engine.make_room(4).result(20)
+    assert len(runtime.loaded) == 1
+    assert ask(engine, "hi").text == "abc"
