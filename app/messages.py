@@ -11,9 +11,17 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from textual.message_pump import MessagePump
 
+    from pardec_chat.app.catalogue import Model
     from pardec_chat.app.chat.request import Event, Loaded
+    from pardec_chat.app.downloads.fit import Proposal
+    from pardec_chat.app.downloads.repository import Repository
+    from pardec_chat.app.downloads.wizard import Row
+    from pardec_chat.app.screens.downloads import Chosen
+    from pardec_chat.app.screens.endpoint import Switching
     from pardec_chat.app.screens.session import EngineLike
     from pardec_chat.backends.decoding.explain import Explanation
 
@@ -141,3 +149,86 @@ class Calibrated(Message):
     """A measurement is over; the explanation is that of a short context."""
 
     explanation: Explanation
+
+
+@dataclass
+class ErrandFailed(Message):
+    """What `errand` was to bring could not be had; `number` as in its other messages."""
+
+    errand: str
+    number: int
+    error: BaseException
+
+
+@dataclass
+class MachineSeen(Message):
+    """What this machine is, in words, and the choices of a first start."""
+
+    number: int
+    machine: str
+    proposals: tuple[Proposal, ...]
+
+
+@dataclass
+class RowsRead(Message):
+    """All models, judged for a context of `n_ctx` tokens."""
+
+    number: int
+    n_ctx: int
+    rows: tuple[Row, ...]
+
+
+@dataclass
+class RepositoryRead(Message):
+    """What a repository on the Hub holds."""
+
+    number: int
+    repository: Repository
+
+
+@dataclass
+class OfferTaken(Message):
+    """The download of all files of an offer has begun; `first` is the id of the first one."""
+
+    number: int
+    first: str
+
+
+@dataclass
+class FilesNeeded(Message):
+    """What of a choice is still to be fetched; `chosen` is what it comes to when nothing is."""
+
+    number: int
+    missing: tuple[Model, ...]
+    chosen: Chosen
+
+
+@dataclass
+class FileAdded(Message):
+    """A file of the user's is listed from now on."""
+
+    number: int
+    path: Path
+
+
+@dataclass
+class PathsFound(Message):
+    """Paths that begin like `typed`, folders with a slash behind them."""
+
+    typed: str
+    found: tuple[str, ...]
+
+
+@dataclass
+class LoggedIn(Message):
+    """The Hub knows the user as `account`."""
+
+    number: int
+    account: str
+
+
+@dataclass
+class EndpointSwitched(Message):
+    """The endpoint went on or off, or did not: `change.error` says why."""
+
+    change: Switching

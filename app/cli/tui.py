@@ -12,7 +12,9 @@ from pardec_chat.app.cli import options
 
 if TYPE_CHECKING:
     from pardec_chat.app.app import ModelEntry
-    from pardec_chat.app.downloads.library import Library
+    from pardec_chat.app.downloads.library import Entry, Library
+    from pardec_chat.app.screens.downloads import WizardLike
+    from pardec_chat.backends.pairs import PairVerdict
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -51,6 +53,8 @@ def run(arguments: argparse.Namespace) -> int:
         cache_type=arguments.cache_type,
         unchecked=arguments.no_memory_check,
         choices=lambda: _entries(library),
+        wizard=partial(_wizard, library),
+        verdict=_verdict,
     )
     return app.run(chosen, locations.log_file(), partial(app.make_engine, arguments.runtime))
 
@@ -61,11 +65,7 @@ def _first_model(library: Library, asked: str | None) -> Path | None:
 
     if asked is not None:
         return library.resolve(asked)
-    here = {
-        entry.id: entry.path
-        for entry in library.entries()
-        if entry.state == "on disk" and not entry.helper and (entry.model is None or entry.model.kind != "draft")
-    }
+    here = {entry.id: entry.path for entry in _usable(library)}
     return here.get(catalogue.BUILT_IN) or next(iter(here.values()), None)
 
 
@@ -80,6 +80,27 @@ def _entries(library: Library) -> list[ModelEntry]:
             size_bytes=entry.size,
             kind=entry.model.kind if entry.model is not None else "file",
         )
-        for entry in library.entries()
-        if entry.state == "on disk"
+        for entry in _usable(library)
     ]
+
+
+def _usable(library: Library) -> list[Entry]:
+    """What can be loaded by itself: no helper, and no head that only guesses for another model."""
+    return [
+        entry
+        for entry in library.entries()
+        if entry.state == "on disk" and not entry.helper and (entry.model is None or entry.model.kind != "draft")
+    ]
+
+
+def _wizard(library: Library) -> WizardLike:
+    from pardec_chat.app.downloads.wizard import Wizard
+
+    return Wizard(library)
+
+
+def _verdict(target: Path, draft: Path) -> PairVerdict:
+    from pardec_chat.backends.gguf.model import read_model
+    from pardec_chat.backends.pairs import judge
+
+    return judge(read_model(target), read_model(draft))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -29,7 +30,7 @@ from pardec_chat.app.messages import (
 )
 from pardec_chat.app.plain_text import visible_line
 from pardec_chat.app.screens.answer import Answer
-from pardec_chat.app.screens.choosing import choose_method, choose_models
+from pardec_chat.app.screens.choosing import choose_method, choose_models, choose_way, get_models
 from pardec_chat.app.screens.help import HelpScreen
 from pardec_chat.app.screens.pays import PaysScreen
 from pardec_chat.app.screens.race import RaceScreen
@@ -47,7 +48,7 @@ from pardec_chat.app.widgets.pacer import Pacer
 from pardec_chat.app.widgets.prompt import Prompt
 from pardec_chat.app.widgets.reply import Reply
 from pardec_chat.app.widgets.welcome import Welcome
-from pardec_chat.backends.errors import UserError
+from pardec_chat.backends.errors import DoesNotFit, UserError
 
 logger = logging.getLogger(__name__)
 
@@ -56,8 +57,8 @@ _CYCLE: tuple[Figures, ...] = ("panel", "line", "none")
 #: From this width on the panel stands beside the conversation unless the user wants it otherwise.
 _WIDE = 100
 #: Keys that the line at the bottom shows only where it is wide.
-_SELDOM = ("f5", "f6")
-_NO_MODEL = "No model is loaded: F3 chooses one."
+_SELDOM = ("f5", "f6", "f7")
+_NO_MODEL = "No model is loaded: F3 chooses one, F7 gets more."
 
 
 class ChatScreen(Screen[None]):
@@ -73,7 +74,7 @@ class ChatScreen(Screen[None]):
         Binding("f3", "choose_models", "model", key_display="F3", tooltip="Model and draft model", id="model"),
         Binding("f4", "pays", "pays?", key_display="F4", tooltip="Whether guessing pays here, and why", id="pays"),
         Binding("f5", "figures", "panel", key_display="F5", tooltip="Figures: panel, one line, none", id="panel"),
-        # With priority, since a text area marks a line with it.
+        # With priority, since a text area marks a line with F6 and all with F7.
         Binding(
             "f6",
             "race",
@@ -83,6 +84,16 @@ class ChatScreen(Screen[None]):
             priority=True,
             tooltip="Two methods side by side",
             id="race",
+        ),
+        Binding(
+            "f7",
+            "get_models",
+            "get",
+            show=False,
+            key_display="F7",
+            priority=True,
+            tooltip="More models: download one, or take a file of yours",
+            id="get",
         ),
         Binding("f1", "help", "keys", key_display="F1", tooltip="All keys, what the figures mean", id="help"),
     ]
@@ -126,6 +137,9 @@ class ChatScreen(Screen[None]):
         self._place_figures()
         self._show_state()
         self.call_after_refresh(self.session.start)
+        options = self.session.options
+        if options.model is None and options.wizard is not None and not options.choices():
+            self.call_after_refresh(self._get_models, first=True)
 
     def on_resize(self) -> None:
         """Figures go where there is room."""
@@ -192,6 +206,8 @@ class ChatScreen(Screen[None]):
         self._show_state()
 
     def _load(self, model: Path, draft: Path | None) -> None:
+        if self.session.engine is None:  # it is still being made, and loads this first then
+            self.session.options = replace(self.session.options, model=model, draft=draft)
         self.session.load(model, draft)
         self._show_state()
 
@@ -223,11 +239,14 @@ class ChatScreen(Screen[None]):
         """Say why and what next; what was loaded before comes back."""
         if message.load != self.session.load_number:
             return
-        name = self.session.names[0]
+        names, wanted = self.session.names, self.session.loading
         if not isinstance(message.error, UserError):
             logger.error("a load failed", exc_info=message.error)
         back = self.session.take_failed_load(message.error)
-        await self._note(Note.of(message.error, f"{name} was not loaded."))
+        if isinstance(message.error, DoesNotFit) and wanted is not None:
+            self._choose_way(message.error, wanted, names)
+        else:
+            await self._note(Note.of(message.error, f"{names[0]} was not loaded."))
         if back:
             await self._note(Note(f"Back to {self.session.names[0]}."))
         self._show_state()
@@ -390,6 +409,31 @@ class ChatScreen(Screen[None]):
             return
         if choice is not None:
             self._load(*choice)
+
+    def action_get_models(self) -> None:
+        """More models: the wizard."""
+        if self.session.options.wizard is None:
+            self.notify("pardec-chat models pull, on the command line, fetches models.", markup=False)
+        else:
+            self._get_models(first=False)
+
+    @work(group="choose", exclusive=True)
+    async def _get_models(self, *, first: bool) -> None:
+        choice = await get_models(self.app, self.session, first=first)
+        if choice is not None:
+            self._load(*choice)
+
+    @work(group="choose", exclusive=True)
+    async def _choose_way(
+        self, error: DoesNotFit, wanted: tuple[Path, Path | None], names: tuple[str, str | None]
+    ) -> None:
+        """What to give up for models that do not fit; the ones before are loaded still."""
+        way = await choose_way(self.app, error, names)
+        if way is None:
+            await self._note(Note.of(error, f"{names[0]} was not loaded."))
+            return
+        self.session.fit(wanted[0], way)
+        self._load(wanted[0], wanted[1] if way == "force" or way.draft is not None else None)
 
     @work(group="choose", exclusive=True)
     async def action_race(self) -> None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pardec_chat.app.screens.contest import Contestant
 from pardec_chat.app.screens.picker import Choice, Picker
 from pardec_chat.app.widgets import wording
 from pardec_chat.backends.base import Method
+from pardec_chat.backends.errors import UserError
 
 if TYPE_CHECKING:
     from textual.app import App
 
     from pardec_chat.app.screens.session import ModelEntry, Session
+    from pardec_chat.backends.errors import DoesNotFit
+    from pardec_chat.backends.memory import Wish
 
 _WHAT = {
     Method.AUTO: "Whatever is measured fastest here, plain decoding included. F4 shows why.",
@@ -22,7 +27,7 @@ _WHAT = {
     Method.DRAFT: "A small model of the same family guesses. Good for most text.",
     Method.NGRAM: "Repeats of prompt and answer are copied. Good for edits of text and code.",
 }
-_NO_DRAFT = "no draft"
+_NO_DRAFT, _MORE = "no draft", "more"
 #: How far to guess at a time, from what costs next to nothing to what only long copies are worth.
 _DEPTHS = {Method.DRAFT: (1, 2, 3, 4, 5, 6, 8), Method.NGRAM: (3, 5, 8, 10, 15, 20, 30)}
 
@@ -68,20 +73,57 @@ async def choose_models(app: App[None], session: Session) -> tuple[Path, Path | 
     entries = list(session.options.choices())
     by_path = {str(entry.path): entry for entry in entries}
     now = session.choice or (None, None)
-    hint = "" if entries else "No model is on this disk. Leave with ctrl+q and run: pardec-chat models pull"
+    models = [_choice(entry) for entry in entries]
+    hint = "" if entries else "No model is on this disk."
+    if session.options.wizard is not None:
+        models.append(Choice(_MORE, "More models…", detail="Download one, or take a file of yours.", right="F7"))
     while True:
-        current = str(now[0])
-        picked = await app.push_screen_wait(Picker("Model", [_choice(e) for e in entries], current=current, hint=hint))
+        picked = await app.push_screen_wait(Picker("Model", models, current=str(now[0]), hint=hint))
         if picked is None:
             return None
+        if picked == _MORE:
+            return await get_models(app, session)
         model = by_path[picked]
+        # A draft that is as large as its target cannot win.
+        others = [entry for entry in entries if entry.size_bytes < model.size_bytes]
         drafts = [Choice(_NO_DRAFT, _NO_DRAFT, detail="The methods plain and ngram need none.")]
-        # A draft that is as large as its target cannot win; the engine says which pairs fit, this only leaves those out.
-        drafts += [_choice(entry) for entry in entries if entry.size_bytes < model.size_bytes]
+        drafts += [await asyncio.to_thread(_judged, session, model, entry) for entry in others]
         current = str(now[1]) if now[1] is not None and model.path == now[0] else _NO_DRAFT
         draft = await app.push_screen_wait(Picker(f"Draft model for {model.name}", drafts, current=current))
         if draft is not None:
             return model.path, None if draft == _NO_DRAFT else by_path[draft].path
+
+
+async def get_models(app: App[None], session: Session, *, first: bool = False) -> tuple[Path, Path | None] | None:
+    """Get more models and choose one of them; None when nothing was chosen. first: there is none here yet."""
+    # Its lists and sizes are not needed before somebody asks.
+    from pardec_chat.app.screens.wizard import WizardScreen
+
+    chosen = await app.push_screen_wait(WizardScreen(await session.wizard(), first))
+    return None if chosen is None else (chosen.model, chosen.draft)
+
+
+async def choose_way(
+    app: App[None], error: DoesNotFit, names: tuple[str, str | None]
+) -> Wish | Literal["force"] | None:
+    """Ask what to give up for a model that does not fit; None gives it up."""
+    from pardec_chat.app.screens.memory import MemoryScreen
+
+    return await app.push_screen_wait(MemoryScreen(error.plan, error.alternatives, names))
+
+
+def _judged(session: Session, target: ModelEntry, draft: ModelEntry) -> Choice:
+    """A draft model with what its file says about this target."""
+    choice = _choice(draft)
+    if session.options.verdict is None:
+        return choice
+    try:
+        verdict = session.options.verdict(target.path, draft.path)
+    except UserError as error:
+        return replace(choice, why_not=error.what)
+    if verdict.verdict == "impossible":
+        return replace(choice, why_not=verdict.reasons[0])
+    return replace(choice, detail=" ".join(verdict.reasons))
 
 
 def _choice(entry: ModelEntry) -> Choice:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
@@ -9,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from pardec_chat.app.messages import (
     EngineMissing,
@@ -29,9 +30,11 @@ if TYPE_CHECKING:
     from textual.message_pump import MessagePump
 
     from pardec_chat.app.chat.request import Loaded, ModelChoice, Request, Sink
+    from pardec_chat.app.screens.downloads import WizardLike
     from pardec_chat.backends.decoding.explain import Explanation
     from pardec_chat.backends.decoding.params import SamplingParams
-    from pardec_chat.backends.memory import CacheType
+    from pardec_chat.backends.memory import CacheType, Wish
+    from pardec_chat.backends.pairs import PairVerdict
 
 
 class TicketLike(Protocol):
@@ -80,7 +83,8 @@ class ChatOptions:
 
     model: what to load at once; None leaves it to the user. sampling: None takes the defaults.
     system: system prompt, empty for none. choices: the models on disk; read each time a picker opens.
-    slots: answers at the same time.
+    slots: answers at the same time. wizard: makes what gets more models here, once it is wanted; None where there is no way.
+    verdict: whether one model can guess for another, by their files; None leaves that to the engine.
     """
 
     model: Path | None = None
@@ -97,6 +101,8 @@ class ChatOptions:
     cache_type: CacheType = "f16"
     unchecked: bool = False
     choices: Callable[[], Sequence[ModelEntry]] = tuple
+    wizard: Callable[[], WizardLike] | None = None
+    verdict: Callable[[Path, Path], PairVerdict] | None = None
     theme: str = "pardec-dark"
 
 
@@ -129,8 +135,11 @@ class Session:
         #: There is no engine, and there will be none.
         self.broken = False
         self.ticket: TicketLike | None = None
+        self._wizard: WizardLike | None = None
         self._make_engine = make_engine
         self._known: dict[Path, str] = {}
+        #: What the user gave up for a target that does not fit as it is; "force": nothing.
+        self._ways: dict[Path, Wish | Literal["force"]] = {}
         self._pump = pump
         self._lock = threading.Lock()
         self._closed = False
@@ -161,8 +170,17 @@ class Session:
         with self._lock:
             self._closed = True
             engine = self.engine
+        if self._wizard is not None:
+            self._wizard.downloads.close(timeout)
         if engine is not None:
             engine.close(timeout)
+
+    async def wizard(self) -> WizardLike:
+        """What gets more models here; made when it is first asked for, on a thread."""
+        if self._wizard is None:
+            assert self.options.wizard is not None
+            self._wizard = await asyncio.to_thread(self.options.wizard)
+        return self._wizard
 
     # ---- models ----
 
@@ -177,18 +195,23 @@ class Session:
         with suppress(UserError):  # only for their names; the picker tells what is wrong with the folder
             self._known = {entry.path: entry.name for entry in self.options.choices()}
         number, pump = self.load_number, self._pump
-        options = self.options
+        options, way = self.options, self._ways.get(model)
+        wish = None if way == "force" else way
         choice = ModelChoice(
             model,
             draft,
-            options.n_ctx,
+            options.n_ctx if wish is None else wish.n_ctx,
             options.threads,
             options.slots,
-            cache_type=options.cache_type,
-            unchecked=options.unchecked,
+            cache_type=options.cache_type if wish is None else wish.cache_type,
+            unchecked=options.unchecked or way == "force",
         )
         future = self.engine.load(choice, lambda done: post(pump, LoadProgress(number, done)))
         future.add_done_callback(partial(_report, pump, number))
+
+    def fit(self, model: Path, way: Wish | Literal["force"]) -> None:
+        """From now on `model` is loaded like that."""
+        self._ways[model] = way
 
     def take_progress(self, done: float) -> None:
         """A part of a file was read; the draft model is the file behind the target's."""

@@ -19,7 +19,7 @@ class Welcome(Static):
             lines = [
                 Content.styled("No model is loaded.", ".name"),
                 Content.assemble(("F3", ".key"), " chooses one of those on this disk"),
-                Content("pardec-chat models pull, on the command line, fetches the built-in one"),
+                Content.assemble(("F7", ".key"), " gets more: downloads, or a file of yours"),
             ]
         else:
             what = "answers" if state == "ready" else state

@@ -363,7 +363,7 @@ async def test_without_a_model_the_prompt_says_so(make_app: MakeApp, engine: Fak
     async with app.run_test() as pilot:
         await until(pilot, lambda: app.chat.state == "no model")
         assert not usable(app)
-        assert "No model is loaded: F3 chooses one." in screen_text(app)
+        assert "No model is loaded: F3 chooses one, F7 gets more." in screen_text(app)
         await pilot.press("f3", "enter", "enter")
         await ready(pilot)
         assert usable(app)
