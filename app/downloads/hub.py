@@ -208,7 +208,7 @@ class Hub:
         while (before := partial.size) < file.size:
             try:
                 self._receive(file, partial, report, cancel)
-                failure = _TryAgain(HubUnreachable("The Hub ended the file early.", "Run the same command again."))
+                failure = _TryAgain(HubUnreachable("The Hub ended the file early.", "Try again."))
             except _RangeRefused:
                 if thrown_away:
                     raise SourceDiffers(

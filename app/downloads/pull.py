@@ -251,7 +251,7 @@ class _Pull:
             partial.discard()
             raise SourceDiffers(
                 f"What {self.source} sent for {model.id} {wrong}: it has been thrown away.",
-                "Run the same command again.",
+                "Try again.",
             )
         partial.publish()
 

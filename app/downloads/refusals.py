@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
-_AGAIN = "Check the connection, then run the same command again: what has come is kept."
+_AGAIN = "Check the connection, then try again: what has come is kept."
 
 
 def without_credentials(text: str) -> str:
@@ -56,7 +56,7 @@ def refused(
     if status == 403 and code == "GatedRepo" and "fine-grained token" not in message:
         return errors.HubGated(
             f"{repo} is gated, and the account of your token has no access yet (403).",
-            f"Accept its licence at {page}, wait for the grant if it asks for one, and run the same command again.",
+            f"Accept its licence at {page}, wait for the grant if it asks for one, and try again.",
         )
     if status == 403:
         return errors.HubTokenLacksScope(
@@ -74,7 +74,7 @@ def refused(
     if status == 429:
         return errors.HubUnreachable(
             "The Hub turns requests away: too many came from this address (429).",
-            "Wait some minutes and run the same command again: what has come is kept. Logged in, the limit is higher.",
+            "Wait some minutes and try again: what has come is kept. Logged in, the limit is higher.",
         )
     return errors.HubUnreachable(f"The Hub answered with the error {status}.", _AGAIN)
 

@@ -197,7 +197,7 @@ def _pip_failure(requirement: str, log: str) -> WheelUnavailable | DiskFull:
     if any(sign in log for sign in _OUT_OF_REACH):
         return WheelUnavailable(
             f"The package index cannot be reached: {last}",
-            "Check the connection and `pip config list`, then run the same command again: what has come is kept.",
+            "Check the connection and `pip config list`, then try again: what has come is kept.",
         )
     if "No matching distribution" in log:
         return WheelUnavailable(
@@ -208,4 +208,4 @@ def _pip_failure(requirement: str, log: str) -> WheelUnavailable | DiskFull:
         return WheelUnavailable(
             "pip is missing in this environment.", f"Run `{sys.executable} -m ensurepip`, then the same command again."
         )
-    return WheelUnavailable(f"pip could not fetch {requirement}: {last}", "Run the same command again.")
+    return WheelUnavailable(f"pip could not fetch {requirement}: {last}", "Try again.")

@@ -268,7 +268,7 @@ def test_repository_asking(shown: Any, wizard: FakeWizard, theme: str, size: Any
             HubGated(
                 "meta-llama/Llama-3.3-70B-Instruct is gated, and the account of your token has no access yet (403).",
                 "Accept its licence at https://huggingface.co/meta-llama/Llama-3.3-70B-Instruct, wait for the grant if it "
-                "asks for one, and run the same command again.",
+                "asks for one, and try again.",
             ),
             id="403",
         ),
@@ -334,7 +334,7 @@ def _all_states(wizard: FakeWizard) -> None:
 
 _FAILED = HubUnreachable(
     "huggingface.co cannot be reached: [Errno -2] Name or service not known.",
-    "Check the connection, then run the same command again: what has come is kept.",
+    "Check the connection, then try again: what has come is kept.",
 )
 
 

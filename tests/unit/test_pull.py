@@ -460,8 +460,7 @@ def test_a_refusal_shows_both_lines(product: FakeHub, capsys: pytest.CaptureFixt
     assert out == ""
     assert err.splitlines() == [
         f"pardec-chat: {REPO} is gated, and the account of your token has no access yet (403).",
-        f"  Accept its licence at {product.endpoint}/{REPO}, wait for the grant if it asks for one, "
-        "and run the same command again.",
+        f"  Accept its licence at {product.endpoint}/{REPO}, wait for the grant if it asks for one, and try again.",
     ]
 
 
