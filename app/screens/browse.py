@@ -286,6 +286,7 @@ def _searched(row: Row) -> str:
     parts = [row.entry.id]
     if row.model is not None:
         parts += [row.model.name, row.model.licence, row.model.description, *row.model.languages]
+        parts += [model_row.LANGUAGES.get(code, "") for code in row.model.languages]
     return " ".join(parts).casefold()
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Before a name: all of it is on this disk, a part of it is, or something is wrong with its file.
 MARKS = {"on disk": "●", "partial": "◐", "wrong size": "!", "gone": "!"}
+#: Languages by the catalogue's codes; others are shown as they are.
+LANGUAGES = {"de": "German", "es": "Spanish", "fr": "French", "ja": "Japanese", "ko": "Korean", "zh": "Chinese"}
 _SIZE = 10
 _LONGEST_NAME, _LONGEST_FIT = 48, 42
 #: From these widths on there are more columns.
@@ -90,7 +92,8 @@ def about(row: Row, width: int, height: int) -> list[Line]:
     else:
         what = model.description
         facts = [model.licence, _KINDS[model.kind]]
-        facts += [f"English, {', '.join(model.languages)}"] if model.languages else []
+        spoken = [LANGUAGES.get(code, code) for code in model.languages]
+        facts += [f"English, {', '.join(spoken)}"] if spoken else []
         facts += [f"trained for {model.context:,} tokens"] if model.context else []
     quiet = [" · ".join(facts)]
     quiet += [row.fit.words] if row.fit.words != "fits" else []
