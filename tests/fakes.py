@@ -24,6 +24,7 @@ from pardec_chat.backends.base import (
     Vocabulary,
 )
 from pardec_chat.backends.decoding import acceptance
+from pardec_chat.backends.decoding.constraint import Allowed
 from pardec_chat.backends.decoding.pairing import TokenTable
 from pardec_chat.backends.decoding.prefix import common_prefix
 from pardec_chat.backends.decoding.sampler import Sampler
@@ -359,3 +360,57 @@ class FakeRuntime(Runtime):
             raise ModelUnreadable(f"{options.path} cannot be read: No such file.", "Check the path and its rights.")
         model = self.models[options.path.name]
         return model if isinstance(model, ScriptedTarget) else model(options)
+
+
+class TableConstraint:
+    """A `Constraint` from a table: state → the ids allowed there, each with the state behind it.
+
+    accepting: states in which the text may end, with any id of `ends`. size: ids of the target's vocabulary.
+    It asserts that it is only asked for what its table knows: an id that is not allowed is never pushed.
+    """
+
+    def __init__(
+        self, table: Sequence[Mapping[int, int]], accepting: Iterable[int], ends: Iterable[int], size: int
+    ) -> None:
+        self._table, self._accepting, self._ends, self._size = table, set(accepting), frozenset(ends), size
+        # The states so far; None behind an end token.
+        self._states: list[int | None] = [0]
+        self.problem = ""
+
+    @property
+    def n_pushed(self) -> int:
+        """How many ids were pushed and not taken back."""
+        return len(self._states) - 1
+
+    def allowed(self) -> frozenset[int]:
+        """What may come next."""
+        state = self._states[-1]
+        if state is None:
+            return self._ends
+        return frozenset(self._table[state]) | (self._ends if state in self._accepting else frozenset()) or self._ends
+
+    def mask(self, n: int) -> Allowed:
+        """See `Constraint`."""
+        row = np.zeros(n, np.bool_)
+        row[[token for token in self.allowed() if token < min(n, self._size)]] = True
+        return row
+
+    def push(self, token: int) -> None:
+        """See `Constraint`."""
+        assert token in self.allowed(), f"{token} is not allowed behind {self.n_pushed} ids"
+        state = self._states[-1]
+        self._states.append(None if token in self._ends or state is None else self._table[state][token])
+
+    def pop(self, n: int) -> None:
+        """See `Constraint`."""
+        assert 0 <= n <= self.n_pushed, "more taken back than was pushed"
+        del self._states[len(self._states) - n :]
+
+    def legal(self, tokens: Sequence[int]) -> int:
+        """See `Constraint`."""
+        n = 0
+        while n < len(tokens) and self._states[-1] is not None and tokens[n] in self.allowed():
+            self.push(tokens[n])
+            n += 1
+        self.pop(n)
+        return n

@@ -33,7 +33,7 @@ from pardec_chat.backends.base import Runtime
 from pardec_chat.backends.decoding.explain import Explanation, explain
 from pardec_chat.backends.decoding.loop import Generation, step
 from pardec_chat.backends.decoding.sampler import Sampler
-from pardec_chat.backends.errors import DoesNotFit, QueueFull, UserError
+from pardec_chat.backends.errors import BadSetting, DoesNotFit, QueueFull, UserError
 from pardec_chat.backends.machine import Machine, inspect, own_memory
 from pardec_chat.backends.memory import Plan
 from pardec_chat.backends.model_file import ModelFile
@@ -158,8 +158,20 @@ class Engine:
         return self._call(load, when_idle=True)
 
     def pieces(self, ids: Sequence[int]) -> Future[list[bytes]]:
-        """The bytes that each of these tokens of the loaded model adds to a text. Raises UserError without a model."""
-        return self._call(lambda: [self._need_models().target.vocabulary.piece(token) for token in ids])
+        """The bytes that each of these tokens of the loaded model adds to a text.
+
+        Raises BadSetting for an id that the vocabulary does not have, UserError without a model.
+        """
+
+        def read() -> list[bytes]:
+            vocabulary = self._need_models().target.vocabulary
+            if unknown := [token for token in ids if not 0 <= token < vocabulary.size]:
+                raise BadSetting(
+                    f"There is no token {unknown[0]} in this model.", f"Give 0 to {vocabulary.size - 1:,}."
+                )
+            return [vocabulary.piece(token) for token in ids]
+
+        return self._call(read)
 
     def submit(self, request: Request, sink: Sink) -> Ticket:
         """Ask for an answer; `sink` gets its events on the owner thread. Raises QueueFull."""
@@ -267,6 +279,7 @@ class Engine:
         models = self._need_models()
         request, sink, ticket = waiting.request, waiting.sink, waiting.ticket
         ids = models.encode(request, sink)
+        constraint = models.constraint(request)
         place = models.take_place(ids)
 
         def should_stop() -> bool:
@@ -278,7 +291,8 @@ class Engine:
             drafters = models.drafters(place, request)
             start = perf_counter()
             prefill = place.slot.prefill(ids, should_stop)
-            sampler = Sampler(request.sampling, ids, ends=models.target.vocabulary.end_ids)
+            ends = models.target.vocabulary.end_ids
+            sampler = Sampler(request.sampling, ids, ends=ends, constraint=constraint)
             depth = default_depth(request.method) if request.depth is None else request.depth
             kind = kind_of(request.messages, request.prompt)
             for drafter in drafters:

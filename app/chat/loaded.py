@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from pardec_chat.app.chat.earlier import Earlier, is_agreed
+from pardec_chat.app.chat.grammar import Grammars
 from pardec_chat.app.chat.learned import Learned
 from pardec_chat.app.chat.overflow import fit
 from pardec_chat.app.chat.request import Loaded, Message, ModelChoice, Notice, Request, Sink
 from pardec_chat.app.chat.template import Template, TemplateWorker
 from pardec_chat.backends.base import Drafter, LoadOptions, Method, Runtime, Slot, Target
 from pardec_chat.backends.decoding.calibration import calibrate
+from pardec_chat.backends.decoding.constraint import Constraint
 from pardec_chat.backends.decoding.depth import Controller
 from pardec_chat.backends.decoding.prefix import common_prefix
 from pardec_chat.backends.drafters.draft_model import DraftModel
@@ -81,6 +83,7 @@ class LoadedModels:
             )
         )
         self._template = Template(self.target.chat_template, self.target.vocabulary, worker)
+        self._grammars: Grammars | None = None
         self._draft: Target | None = None
         self._banned: tuple[int, ...] = ()
         self._places: list[Place] = []
@@ -158,7 +161,7 @@ class LoadedModels:
 
         def encode(messages: Sequence[Message]) -> list[int]:
             nonlocal notices
-            rendered = self._template.render(messages)
+            rendered = self._template.render(messages, request.tools)
             notices = rendered.notices
             # Most templates write the begin token themselves; where they do not, the model still wants it once.
             add = vocabulary.begins_with_bos and not (vocabulary.bos and rendered.text.startswith(vocabulary.bos))
@@ -171,6 +174,14 @@ class LoadedModels:
         if dropped:
             sink(Notice(f"The oldest {dropped} messages no longer fit the context and were left out."))
         return ids
+
+    def constraint(self, request: Request) -> Constraint | None:
+        """What the request's grammar allows behind the ids that its answer begins with. Raises BadSetting."""
+        if request.grammar is None:
+            return None
+        if self._grammars is None:
+            self._grammars = Grammars(self.target.vocabulary)
+        return self._grammars.constraint(request.grammar, request.answer_ids)
 
     def take_place(self, ids: Sequence[int]) -> Place:
         """The free place that shares the longest prefix with `ids`; a new one when none shares any."""

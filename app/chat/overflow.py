@@ -7,6 +7,9 @@ from collections.abc import Callable, Sequence
 from pardec_chat.app.chat.request import Message
 from pardec_chat.backends.errors import ContextFull
 
+#: What follows a question and belongs to its turn.
+_ANSWERS = ("assistant", "tool")
+
 
 def fit(
     messages: Sequence[Message],
@@ -18,8 +21,8 @@ def fit(
 ) -> tuple[list[int], int]:
     """Prompt ids of at most `room` tokens, and how many of the oldest messages were left out for that.
 
-    System messages stay, and so does the last message. Raises ContextFull, with the counts, when that is not enough or
-    nothing may be dropped.
+    System messages stay, and so does the last turn: a question with all that came of it, tool calls and their results.
+    Raises ContextFull, with the counts, when that is not enough or nothing may be dropped.
     """
     kept = list(messages)
     dropped = 0
@@ -27,16 +30,15 @@ def fit(
         ids = encode(kept)
         if len(ids) <= room:
             return ids, dropped
-        oldest = next((i for i, m in enumerate(kept[:-1]) if m.role != "system"), None)
+        last = max((i for i, m in enumerate(kept) if m.role not in _ANSWERS), default=len(kept) - 1)
+        oldest = next((i for i, m in enumerate(kept[:last]) if m.role != "system"), None)
         if not drop or oldest is None:
             raise ContextFull(
                 f"The conversation has {len(ids):,} tokens; the context holds {n_ctx:,}, of which {n_ctx - room:,} are "
                 "kept for the answer.",
                 "Shorten the message, or load the model with a longer context (--ctx).",
             )
-        del kept[oldest]
-        dropped += 1
-        # A turn goes as a whole: no answer stays without its question.
-        while oldest < len(kept) - 1 and kept[oldest].role == "assistant":
-            del kept[oldest]
-            dropped += 1
+        # A turn goes as a whole: no answer stays without its question, and no tool's result without its call.
+        end = next((i for i in range(oldest + 1, last) if kept[i].role not in _ANSWERS), last)
+        del kept[oldest:end]
+        dropped += end - oldest

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pardec_chat.backends.base import MAX_DEPTH, Method, TokenLogprobs
-from pardec_chat.backends.decoding.params import SamplingParams
+from pardec_chat.backends.decoding.params import SamplingParams, bias_outside
 from pardec_chat.backends.decoding.stats import Rates
 from pardec_chat.backends.errors import BadSetting, UserError
 
@@ -54,7 +55,8 @@ class Request:
     answer_ids: ids with which the answer is known to begin; what is asked for comes after them.
     max_tokens: None leaves it to the context's edge. stop: texts that end the answer and are not part of it.
     depth: most tokens to draft in one step; None takes the method's default. With the method auto there is none to give.
-    grammar: what the answer must look like. tools: descriptions (JSON schema) that the chat template shows the model.
+    grammar: what the answer must look like, `answer_ids` included.
+    tools: descriptions (JSON schema) that the chat template shows the model.
     overflow: whether the oldest turns may be left out when the context is full.
     alone: the answer gets forward passes of its own, so that another one beside it does not change its speed.
     """
@@ -84,6 +86,9 @@ class Request:
             )
         if self.ngram_min_match is not None and self.ngram_min_match < 1:
             raise BadSetting(f"The shortest match is {self.ngram_min_match} tokens.", "Give 1 or more.")
+        for token, bias in self.sampling.logit_bias.items():
+            if bias == -math.inf:
+                raise bias_outside(token, bias)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import json
 import select
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pardec_chat.app.chat.request import Message
@@ -23,6 +23,23 @@ _CHATML = (
     "{{ '<|im_start|>assistant\n' }}"
 )
 _PLAIN = "{% for message in messages %}{{ message.role | capitalize }}: {{ message.content }}\n\n{% endfor %}Assistant:"
+
+#: What a model is told of its tools when its template has no place for them: the Hermes convention, which many know.
+_TOOLS = """# Tools
+
+You may call one or more functions to assist with the user query.
+
+You are provided with function signatures within <tools></tools> XML tags:
+<tools>
+{}
+</tools>
+
+For each function call, return a json object with function name and arguments within <tool_call></tool_call> XML tags:
+<tool_call>
+{{"name": <function-name>, "arguments": <args-json-object>}}
+</tool_call>"""
+_NO_TOOLS = "The model's chat template knows no tools; they are described in the system prompt."
+_NO_CALLS = "The model's chat template refuses tool calls and results; they are put as text."
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,39 +65,103 @@ class Template:
         self._source = source or self._fallback
         self._notices: tuple[str, ...] = () if source else ("This model has no chat template; a common one is used.",)
 
-    def render(self, messages: Sequence[Message]) -> Rendered:
-        """The text up to where the answer starts."""
-        attempts = (
-            (messages, ()),
-            (merged(messages), ("Messages of one role in a row were joined: the model's template wants it so.",)),
-            (folded(messages), ("The system prompt was put into the first message: the model knows no system role.",)),
-        )
+    def render(self, messages: Sequence[Message], tools: Sequence[Mapping[str, object]] = ()) -> Rendered:
+        """The text up to where the answer starts. tools: descriptions of what the model may call."""
+        bare, taken = self._rendered(messages)
+        if not tools:
+            return bare
+        text = self._ask(self._source, taken, tools).get("text")
+        if text is not None and text != bare.text:
+            return Rendered(str(text), bare.notices)
+        told, _ = self._rendered(with_tools(messages, tools))
+        return Rendered(told.text, (*told.notices, _NO_TOOLS))
+
+    def _rendered(self, messages: Sequence[Message]) -> tuple[Rendered, Sequence[Message]]:
+        """Without tools; and the messages as the template took them."""
         reason = ""
-        for attempt, notices in attempts:
+        for attempt, notices in _attempts(messages):
             answer = self._ask(self._source, attempt)
             if "text" in answer:
-                return Rendered(str(answer["text"]), self._notices + notices)
+                return Rendered(str(answer["text"]), self._notices + notices), attempt
             reason = reason or visible_line(str(answer["error"]))
-            if not answer["raised"]:
+            # What a client put into a message can break a template that is sound.
+            if not answer["raised"] and not any(message.extra for message in attempt):
                 break
         else:
             raise TemplateFailed(f"The model's chat template refuses these messages: {reason}", "Change the messages.")
         if self._source != self._fallback:
             self._source = self._fallback
             self._notices = (f"The model's chat template does not work ({reason}); a common one is used.",)
-            return self.render(messages)
+            return self._rendered(messages)
         raise TemplateFailed(f"No chat template works: {reason}", "Use --raw to send the prompt as it is.")
 
-    def _ask(self, source: str, messages: Sequence[Message]) -> dict[str, object]:
-        return self._worker.render(source, messages, self._bos, self._eos)
+    def _ask(
+        self, source: str, messages: Sequence[Message], tools: Sequence[Mapping[str, object]] = ()
+    ) -> dict[str, object]:
+        return self._worker.render(source, messages, self._bos, self._eos, tools)
+
+
+def _attempts(messages: Sequence[Message]) -> list[tuple[Sequence[Message], tuple[str, ...]]]:
+    """The messages as they are, then changed to what more and more templates take, and what the user is told of it."""
+    attempts: list[tuple[Sequence[Message], tuple[str, ...]]] = [
+        (messages, ()),
+        (merged(messages), ("Messages of one role in a row were joined: the model's template wants it so.",)),
+        (folded(messages), ("The system prompt was put into the first message: the model knows no system role.",)),
+    ]
+    if any(message.extra or message.role == "tool" for message in messages):
+        attempts.append((folded(spelled(messages)), (_NO_CALLS,)))
+    return attempts
+
+
+def with_tools(messages: Sequence[Message], tools: Sequence[Mapping[str, object]]) -> list[Message]:
+    """`tools` described in the system message, calls and results put as text."""
+    told = _TOOLS.format("\n".join(_json(dict(tool)) for tool in tools))
+    rest = spelled(messages)
+    if rest and rest[0].role == "system":
+        return [Message("system", f"{rest[0].content}\n\n{told}"), *rest[1:]]
+    return [Message("system", told), *rest]
+
+
+def spelled(messages: Sequence[Message]) -> list[Message]:
+    """Tool calls and their results as text in the Hermes convention; results in a row become one message of the user."""
+    result: list[Message] = []
+    in_results = False
+    for message in messages:
+        if message.role == "tool":
+            text = f"<tool_response>\n{message.content}\n</tool_response>"
+            if in_results:
+                text = f"{result.pop().content}\n{text}"
+            result.append(Message("user", text))
+        else:
+            calls = message.extra.get("tool_calls")
+            parts = [message.content] if message.content else []
+            parts += [_spelled_call(call) for call in calls] if isinstance(calls, list | tuple) else []
+            result.append(Message(message.role, "\n".join(parts)))
+        in_results = message.role == "tool"
+    return result
+
+
+def _spelled_call(call: object) -> str:
+    function = call.get("function", call) if isinstance(call, Mapping) else {}
+    function = function if isinstance(function, Mapping) else {}
+    name, arguments = function.get("name", ""), function.get("arguments", {})
+    # Clients send the arguments as JSON within JSON.
+    inner = arguments if isinstance(arguments, str) else _json(arguments)
+    return f'<tool_call>\n{{"name": {_json(name)}, "arguments": {inner}}}\n</tool_call>'
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def merged(messages: Sequence[Message]) -> list[Message]:
-    """Neighbouring messages of one role joined."""
+    """Neighbouring messages of one role joined, apart from those that hold more than text and from tools' results."""
     result: list[Message] = []
     for message in messages:
-        if result and result[-1].role == message.role:
-            result[-1] = Message(message.role, f"{result[-1].content}\n\n{message.content}")
+        before = result[-1] if result else None
+        joins = before is not None and before.role == message.role != "tool" and not (before.extra or message.extra)
+        if before is not None and joins:
+            result[-1] = Message(message.role, f"{before.content}\n\n{message.content}")
         else:
             result.append(message)
     return result
@@ -92,7 +173,7 @@ def folded(messages: Sequence[Message]) -> list[Message]:
     rest = [m for m in messages if m.role != "system"]
     first = next((i for i, m in enumerate(rest) if m.role == "user"), None)
     if system and first is not None:
-        rest[first] = Message("user", f"{system}\n\n{rest[first].content}")
+        rest[first] = Message("user", f"{system}\n\n{rest[first].content}", rest[first].extra)
     return merged(rest)
 
 
@@ -114,14 +195,22 @@ class TemplateWorker:
                 stderr=subprocess.DEVNULL,
             )
 
-    def render(self, source: str, messages: Sequence[Message], bos: str, eos: str) -> dict[str, object]:
+    def render(
+        self,
+        source: str,
+        messages: Sequence[Message],
+        bos: str,
+        eos: str,
+        tools: Sequence[Mapping[str, object]] = (),
+    ) -> dict[str, object]:
         """{text}, or {error, raised}: raised when the template itself refuses the messages."""
         self.start()
         process = self._process
         assert process is not None and process.stdin is not None and process.stdout is not None
         document = {
             "template": source,
-            "messages": [{"role": m.role, "content": m.content} for m in messages],
+            "messages": [{**m.extra, "role": m.role, "content": m.content} for m in messages],
+            "tools": [dict(tool) for tool in tools],
             "bos_token": bos,
             "eos_token": eos,
             "limit": self._characters,

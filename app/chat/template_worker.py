@@ -3,7 +3,8 @@
 A template comes out of a downloaded file. The sandbox keeps it from Python's internals (CVE-2024-34359 shows why); the
 process bounds what no sandbox can: its memory here, its time by the parent, who kills it.
 
-One JSON document a line comes in: {template, messages, bos_token, eos_token, limit}; one goes out: {text} or {error, raised}.
+One JSON document a line comes in: {template, messages, tools, bos_token, eos_token, limit}; one goes out: {text} or {error,
+raised}. Messages have what they are given beside role and content; the template sees `tools` only where there are some.
 """
 
 from __future__ import annotations
@@ -41,11 +42,22 @@ def _refuse(message: str) -> NoReturn:
     raise Refused(message)
 
 
+def _to_json(
+    value: object,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    """Not jinja2's own, which escapes for HTML; with the options that templates use."""
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
 def _environment() -> ImmutableSandboxedEnvironment:
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols, _Generation]
     )
-    environment.filters["tojson"] = lambda value, indent=None: json.dumps(value, ensure_ascii=False, indent=indent)
+    environment.filters["tojson"] = _to_json
     environment.globals["raise_exception"] = _refuse
     environment.globals["strftime_now"] = lambda form: datetime.now().astimezone().strftime(form)
     return environment
@@ -62,6 +74,7 @@ def render(request: dict[str, Any]) -> dict[str, Any]:
             add_generation_prompt=True,
             bos_token=request["bos_token"],
             eos_token=request["eos_token"],
+            **({"tools": request["tools"]} if request["tools"] else {}),
         ):
             parts.append(part)
             size += len(part)

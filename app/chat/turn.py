@@ -6,7 +6,7 @@ import re
 from time import perf_counter
 
 from pardec_chat.app.chat.detokenizer import Detokenizer
-from pardec_chat.app.chat.request import Delta, Failed, Figures, Finished, Request, Sink, Status
+from pardec_chat.app.chat.request import Delta, Failed, Figures, Finished, Notice, Request, Sink, Status
 from pardec_chat.app.chat.stop import StopStrings
 from pardec_chat.backends.base import Method, TokenLogprobs, Vocabulary
 from pardec_chat.backends.decoding.loop import Generation, Step
@@ -41,7 +41,9 @@ class Turn:
         self._submitted = submitted
         self._off = off
         self._detokenizer = Detokenizer(vocabulary.piece)
-        markers = [text for end in vocabulary.end_ids if _MARKER.fullmatch(text := vocabulary.text(end))]
+        # Letter by letter a grammar's text holds them only where they are meant, such as inside a JSON string.
+        spelled = vocabulary.end_ids if request.grammar is None else ()
+        markers = [text for end in spelled if _MARKER.fullmatch(text := vocabulary.text(end))]
         self._stops = StopStrings([*request.stop, *markers])
         self._shown: list[str] = []
         self._stopped = False
@@ -98,6 +100,9 @@ class Turn:
             self._shown.append(tail)
         reason = self.generation.finish_reason
         assert reason is not None or cancelled
+        constraint = self.generation.sampler.constraint
+        if constraint is not None and constraint.problem:
+            self._sink(Notice(f"The answer ended before its grammar was complete: {constraint.problem}."))
         self._sink(
             Finished(
                 text="".join(self._shown),

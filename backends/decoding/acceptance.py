@@ -8,7 +8,8 @@ from typing import cast
 
 import numpy as np
 
-from pardec_chat.backends.base import Draft, GoOn, Method, TokenLogprobs, Verdict
+from pardec_chat.backends.base import NO_DRAFT, Draft, GoOn, Method, TokenLogprobs, Verdict
+from pardec_chat.backends.decoding.constraint import NothingAllowed
 from pardec_chat.backends.decoding.sampler import Sampler
 from pardec_chat.kernels.sampling.reference import Distribution, Logits, largest, log_softmax
 from pardec_chat.kernels.verify_accept import reference
@@ -55,7 +56,7 @@ def propose(next_row: Callable[[int | None], Logits], n: int, sampler: Sampler, 
     """A chain of up to `n` tokens from a draft model whose rows come one at a time; see `Target.propose`.
 
     next_row: logits [V] after the committed ids for None, then after each guessed token. Stops behind an end token, since
-        nothing can be accepted after one.
+        nothing can be accepted after one, and before a token where the answer's grammar allows none that may be guessed.
     """
     tokens: list[int] = []
     rows: list[Distribution] | None = [] if sampler.draws_drafts else None
@@ -64,22 +65,31 @@ def propose(next_row: Callable[[int | None], Logits], n: int, sampler: Sampler, 
     try:
         while len(tokens) < n and token not in sampler.ends:
             logits = next_row(token)
-            if rows is None:
-                token = sampler.best(logits)
-                if go_on is not None:
-                    confidence.append(math.exp(float(log_softmax(logits, np.array([token]))[0])))
-            else:
-                rows.append(sampler.distribution(logits))
-                token = sampler.pick(rows[-1])
-                if go_on is not None:
-                    confidence.append(float(rows[-1].weights.max()))
+            try:
+                if rows is None:
+                    token = sampler.best(logits)
+                else:
+                    rows.append(sampler.distribution(logits))
+                    token = sampler.pick(rows[-1])
+            except NothingAllowed:
+                break
+            if go_on is not None:
+                confidence.append(
+                    _confidence(logits, token, sampler) if rows is None else float(rows[-1].weights.max())
+                )
             tokens.append(token)
             sampler.push(token)
             if go_on is not None and not go_on(len(tokens), confidence[-1]):
                 break
     finally:
         sampler.pop(len(tokens))
-    return Draft.chain(tokens, Method.DRAFT, rows, confidence)
+    return Draft.chain(tokens, Method.DRAFT, rows, confidence) if tokens else NO_DRAFT
+
+
+def _confidence(logits: Logits, token: int, sampler: Sampler) -> float:
+    """The model's own probability of its best `token`, among those that the answer's grammar allows."""
+    row = logits if sampler.constraint is None else sampler.scores(logits)
+    return math.exp(float(log_softmax(row, np.array([token]))[0]))
 
 
 def _logprobs(logits: Logits, token: int, top: int) -> TokenLogprobs:

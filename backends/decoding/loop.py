@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Literal
 
-from pardec_chat.backends.base import NO_DRAFT, Drafter, Method, Slot, Target, TokenLogprobs
+from pardec_chat.backends.base import NO_DRAFT, Draft, Drafter, Method, Slot, Target, TokenLogprobs
 from pardec_chat.backends.decoding.depth import Controller
 from pardec_chat.backends.decoding.estimates import Record
 from pardec_chat.backends.decoding.options import Choice
@@ -87,17 +87,19 @@ def step(target: Target, live: Sequence[Generation], controller: Controller) -> 
     """One forward pass for all of `live` (none finished); each gets its Step and perhaps its `finish_reason`.
 
     An end token, the limit and the context's edge cut here: a draft never reaches past what may still be emitted, and
-    acceptance stops at an end token wherever in the block it falls.
+    acceptance stops at an end token wherever in the block it falls. What a grammar forbids is not put before the target.
     """
     begin = perf_counter()
     plans = controller.plan(live)
     deciding = perf_counter() - begin
     drafts, behind, draft_times = [], [], []
-    for plan in plans:
+    for generation, plan in zip(live, plans, strict=True):
         start = perf_counter()
         drafter = plan.drafter
         behind.append(0 if drafter is None else drafter.behind)
-        drafts.append(NO_DRAFT if drafter is None else drafter.draft(plan.depth, plan.go_on))
+        drafts.append(
+            NO_DRAFT if drafter is None else _legal(drafter.draft(plan.depth, plan.go_on), generation.sampler)
+        )
         draft_times.append((perf_counter() - start) * 1e3)
     start = perf_counter()
     verdicts = target.verify([(g.slot, draft, g.sampler) for g, draft in zip(live, drafts, strict=True)])
@@ -134,3 +136,17 @@ def step(target: Target, live: Sequence[Generation], controller: Controller) -> 
             )
         )
     return steps
+
+
+def _legal(draft: Draft, sampler: Sampler) -> Draft:
+    """A chosen chain up to the first token that the answer's grammar forbids.
+
+    A drawn draft stays as it is: its model is under the same grammar, and a token that was dropped for its value instead of
+    being rejected would bias what comes in its place. A tree stays too: the walk goes to no forbidden child.
+    """
+    if sampler.constraint is None or draft.probabilities is not None or not draft.is_chain:
+        return draft
+    n = sampler.constraint.legal(draft.tokens)
+    if n == len(draft):
+        return draft
+    return Draft.chain(draft.tokens[:n], draft.source, None, draft.confidence[:n]) if n else NO_DRAFT

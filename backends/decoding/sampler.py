@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from pardec_chat.backends.decoding.constraint import Constraint, NothingAllowed, masked
 from pardec_chat.backends.decoding.params import SamplingParams
 from pardec_chat.kernels.sampling import reference
 from pardec_chat.kernels.sampling.reference import Distribution, Logits, Seen
@@ -57,7 +58,13 @@ class History:
 
 
 class Sampler:
-    """Turns rows of logits into tokens for one answer; implements `Chance` for the acceptance rules."""
+    """Turns rows of logits into tokens for one answer; implements `Chance` for the acceptance rules.
+
+    constraint: what the answer's grammar allows, at the place where the answer stands.
+    """
+
+    #: Whether it serves a draft model; one that serves the target finds a token whatever happens.
+    _guesses = False
 
     def __init__(
         self,
@@ -66,9 +73,10 @@ class Sampler:
         *,
         ends: frozenset[int] = frozenset(),
         banned: Iterable[int] = (),
+        constraint: Constraint | None = None,
     ) -> None:
         seed = params.seed if params.seed is not None else secrets.randbits(48)
-        self._setup(params, History(prompt), np.random.default_rng((seed, 0)), ends, banned)
+        self._setup(params, History(prompt), np.random.default_rng((seed, 0)), ends, banned, constraint)
         self._seed = seed
 
     def _setup(
@@ -78,9 +86,11 @@ class Sampler:
         rng: np.random.Generator,
         ends: frozenset[int],
         banned: Iterable[int],
+        constraint: Constraint | None,
     ) -> None:
         self.params = params
         self.ends = ends
+        self.constraint = constraint
         self._history = history
         self._rng = rng
         bias = dict.fromkeys(banned, -math.inf) or None
@@ -89,14 +99,16 @@ class Sampler:
         self._penalised = (params.repeat_penalty, params.frequency_penalty, params.presence_penalty) != (1.0, 0.0, 0.0)
 
     def for_draft(self, banned: Iterable[int]) -> Sampler:
-        """A sampler for the draft model of the same answer: same settings and history, random numbers of its own.
+        """A sampler for the draft model of the same answer: same settings, history and grammar, random numbers of its own.
 
-        Its own stream keeps the target's draws where they would be without a draft. `banned` ids are never drafted.
+        Its own stream keeps the target's draws where they would be without a draft. `banned` ids are never drafted. It
+        raises NothingAllowed where the grammar leaves no token that may be drafted.
         """
         sampler = Sampler.__new__(Sampler)
-        params = self.params
-        sampler._setup(params, self._history, np.random.default_rng((self._seed, 1)), self.ends, banned)
+        rng = np.random.default_rng((self._seed, 1))
+        sampler._setup(self.params, self._history, rng, self.ends, banned, self.constraint)
         sampler._seed = self._seed
+        sampler._guesses = True
         return sampler
 
     @property
@@ -105,7 +117,22 @@ class Sampler:
         return self.params.temperature > GREEDY_DRAFT_UP_TO
 
     def scores(self, logits: Logits) -> Logits:
-        """`logits` [V] after penalties and bias, for the position after everything pushed so far."""
+        """`logits` [V] after penalties, bias and grammar, for the position after everything pushed so far."""
+        if self.constraint is not None:
+            return self._allowed(self._adjusted(logits), self.constraint)
+        return self._adjusted(logits)
+
+    def _allowed(self, scores: Logits, constraint: Constraint) -> Logits:
+        allowed = constraint.mask(len(scores))
+        try:
+            return masked(scores, allowed)
+        except NothingAllowed:
+            if self._guesses:
+                raise
+            # A model that rules out all of its grammar's tokens by itself says nothing about which is better.
+            return masked(np.zeros_like(scores), allowed)
+
+    def _adjusted(self, logits: Logits) -> Logits:
         if not self._penalised and self._bias is None:
             return logits
         bias = self._bias
@@ -123,7 +150,7 @@ class Sampler:
         return reference.distribution(self.scores(logits), p.temperature, p.top_k, p.top_p, p.min_p)
 
     def best(self, logits: Logits) -> int:
-        """The most probable token after penalties and bias; the lowest id of equal ones."""
+        """The most probable token after penalties, bias and grammar; the lowest id of equal ones."""
         return int(self.scores(logits).argmax())
 
     def choose(self, logits: Logits) -> int:
@@ -142,9 +169,13 @@ class Sampler:
         """The answer grows by `token`."""
         if self._penalised:
             self._history.push(token)
+        if self.constraint is not None:
+            self.constraint.push(token)
 
     def pop(self, n: int) -> None:
         """Take the last `n` tokens back."""
         if self._penalised:
             for _ in range(n):
                 self._history.pop()
+        if self.constraint is not None:
+            self.constraint.pop(n)

@@ -732,6 +732,9 @@ def test_room_for_several_answers_is_made_behind_the_one_that_is_written(start: 
     assert client.finished().text == "abcdefgh"  # not cut off by the reload
     assert [options.slots for options in runtime.loaded] == [1, 3]
     assert engine.pieces([1, 2, END]).result(20) == [b"a", b"b", b""]
+    for token in (-1, 31):
+        with pytest.raises(BadSetting, match=f"no token {token}"):
+            engine.pieces([1, token]).result(20)
 
 
 def test_without_memory_for_several_answers_nothing_changes(planned: Callable[[FakeRuntime, int], Engine]) -> None:

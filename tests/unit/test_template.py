@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
+from pardec_chat.app.chat.overflow import fit
 from pardec_chat.app.chat.request import Message
-from pardec_chat.app.chat.template import Template, TemplateWorker
-from pardec_chat.backends.errors import TemplateFailed
+from pardec_chat.app.chat.template import Template, TemplateWorker, folded, merged
+from pardec_chat.backends.errors import ContextFull, TemplateFailed
 from pardec_chat.tests.fakes import ScriptedVocabulary
 
 _VOCABULARY = ScriptedVocabulary([b"?", b"a", b"", b""], {3}, ["?", "a", "<|im_start|>", "<|im_end|>"], None)
 _TALK = [Message("system", "S"), Message("user", "U"), Message("assistant", "A"), Message("user", "V")]
+_TOOLS = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}]
+_CALL = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Köln"}'}}
+_CALLED = [
+    Message("user", "U"),
+    Message("assistant", "", {"tool_calls": [_CALL]}),
+    Message("tool", "rain", {"tool_call_id": "c1", "name": "weather"}),
+    Message("tool", "cold", {"tool_call_id": "c2"}),
+]
+_KNOWS_TOOLS = (
+    "{% if tools %}<tools>{% for t in tools %}{{ t | tojson(separators=(',', ':')) }}{% endfor %}</tools>{% endif %}"
+    "{% for m in messages %}[{{ m.role }}:{{ m.content }}"
+    "{% for c in m.tool_calls or [] %}({{ c.function.name }} {{ c.function.arguments }}){% endfor %}"
+    "{% if m.tool_call_id %}#{{ m.tool_call_id }} {{ m.name }}{% endif %}]{% endfor %}"
+)
+_KNOWS_NONE = "{% for m in messages %}[{{ m.role }}:{{ m.content }}]{% endfor %}"
 
 
 @pytest.fixture(scope="module")
@@ -120,3 +136,106 @@ def test_closing_twice_is_harmless_and_leaves_no_process() -> None:
     worker.close()
     worker.close()
     assert process is not None and process.poll() is not None
+
+
+# Tools
+
+
+def test_tools_calls_and_results_reach_a_template_that_knows_them(worker: TemplateWorker) -> None:
+    rendered = _template(worker, _KNOWS_TOOLS).render(_CALLED, _TOOLS)
+    assert rendered.text == (
+        '<tools>{"type":"function","function":{"name":"weather","parameters":{"type":"object"}}}</tools>'
+        '[user:U][assistant:(weather {"city": "Köln"})][tool:rain#c1 weather][tool:cold#c2 ]'
+    )
+    assert rendered.notices == ()
+
+
+def test_the_variable_tools_is_there_only_with_tools(worker: TemplateWorker) -> None:
+    source = "{{ 'some' if tools is defined else 'none' }}"
+    assert _template(worker, source).render(_TALK).text == "none"
+    assert _template(worker, source).render(_TALK, _TOOLS).text == "some"
+
+
+@pytest.mark.parametrize("system", [True, False])
+def test_a_template_that_knows_no_tools_gets_them_in_the_system_prompt(worker: TemplateWorker, system: bool) -> None:
+    messages = [*([Message("system", "S")] if system else []), *_CALLED]
+    rendered = _template(worker, _KNOWS_NONE).render(messages, _TOOLS)
+    assert rendered.text.startswith("[system:S\n\n# Tools" if system else "[system:# Tools")
+    assert '<tools>\n{"type": "function", "function": {"name": "weather"' in rendered.text
+    assert '<tool_call>\n{"name": <function-name>, "arguments": <args-json-object>}\n</tool_call>' in rendered.text
+    assert '[assistant:<tool_call>\n{"name": "weather", "arguments": {"city": "Köln"}}\n</tool_call>]' in rendered.text
+    assert rendered.text.endswith(
+        "[user:<tool_response>\nrain\n</tool_response>\n<tool_response>\ncold\n</tool_response>]"
+    )
+    assert rendered.notices == ("The model's chat template knows no tools; they are described in the system prompt.",)
+
+
+def test_no_tools_and_no_system_role_either(worker: TemplateWorker) -> None:
+    source = "{% for m in messages if m.role == 'system' %}{{ raise_exception('no system') }}{% endfor %}" + _KNOWS_NONE
+    rendered = _template(worker, source).render([Message("user", "U")], _TOOLS)
+    assert rendered.text.startswith("[user:# Tools")
+    assert rendered.text.endswith("\n\nU]")
+    assert len(rendered.notices) == 2
+
+
+def test_a_template_that_breaks_on_tools_is_told_of_them_and_stays_the_models_own(worker: TemplateWorker) -> None:
+    template = _template(worker, "{% if tools %}{{ tools + 1 }}{% endif %}" + _KNOWS_NONE)
+    assert "# Tools" in template.render([Message("user", "U")], _TOOLS).text
+    assert template.render([Message("user", "U")]).text == "[user:U]"
+
+
+def test_what_a_client_puts_into_a_message_does_not_cost_the_model_its_template(worker: TemplateWorker) -> None:
+    source = (
+        "{% for m in messages %}[{{ m.role }}:{{ m.content }}"
+        "{% if m.tool_calls %}{{ m.tool_calls + 1 }}{% endif %}]{% endfor %}"
+    )
+    template = _template(worker, source)
+    rendered = template.render(_CALLED)
+    assert '"arguments": {"city": "Köln"}' in rendered.text
+    assert "refuses tool calls" in rendered.notices[0]
+    assert template.render([Message("user", "U")]).text == "[user:U]"
+
+
+def test_a_template_without_the_role_tool_gets_results_as_text(worker: TemplateWorker) -> None:
+    source = (
+        "{% for m in messages if m.role == 'tool' %}{{ raise_exception('what is tool?') }}{% endfor %}" + _KNOWS_NONE
+    )
+    rendered = _template(worker, source).render(_CALLED)
+    assert "[user:<tool_response>\nrain" in rendered.text
+
+
+def test_no_message_with_more_than_text_is_joined_or_lost() -> None:
+    named = Message("user", "V", {"name": "Ada"})
+    assert merged([*_CALLED, Message("user", "U"), named, Message("user", "W")]) == [
+        *_CALLED,
+        Message("user", "U"),
+        named,
+        Message("user", "W"),
+    ]
+    assert folded([Message("system", "S"), named, *_CALLED[1:]]) == [
+        Message("user", "S\n\nV", {"name": "Ada"}),
+        *_CALLED[1:],
+    ]
+
+
+def test_role_and_content_are_those_of_the_message(worker: TemplateWorker) -> None:
+    message = Message("user", "U", {"role": "system", "content": "else"})
+    assert _template(worker, _KNOWS_NONE).render([message]).text == "[user:U]"
+
+
+def test_K07_a_tools_result_goes_only_with_its_call() -> None:
+    def encode(messages: Sequence[Message]) -> list[int]:
+        return [0] * (10 * len(messages))
+
+    kept: list[Sequence[Message]] = []
+
+    def noted(messages: Sequence[Message]) -> list[int]:
+        kept.append(list(messages))
+        return encode(messages)
+
+    talk = [Message("system", "S"), *_CALLED, Message("assistant", "A"), *_CALLED]
+    ids, dropped = fit(talk, noted, 60, 80, drop=True)
+    assert (len(ids), dropped) == (50, 5)
+    assert kept[-1] == [Message("system", "S"), *_CALLED]
+    with pytest.raises(ContextFull):
+        fit(talk, encode, 40, 80, drop=True)
