@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from pardec_chat.app.cli import ask, bench, check, doctor, models, tui
+from pardec_chat.app.cli import ask, bench, check, doctor, models, serve, tui
 from pardec_chat.app.cli.output import INTERRUPTED, described, print_error, print_json
 
 
@@ -23,7 +23,7 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-_WORDS = {"ask": ask, "models": models, "bench": bench, "check": check, "doctor": doctor}
+_WORDS = {"ask": ask, "serve": serve, "models": models, "bench": bench, "check": check, "doctor": doctor}
 _DESCRIPTION = "Chat with a local model in the terminal, faster by parallel decoding, with its output unchanged."
 
 
@@ -36,7 +36,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         return parser.parse_args(argv)
     parser = argparse.ArgumentParser(
         prog="pardec-chat",
-        usage="pardec-chat [OPTIONS]\n       pardec-chat ask|models|bench|check|doctor [OPTIONS]",
+        usage="pardec-chat [OPTIONS]\n       pardec-chat ask|serve|models|bench|check|doctor [OPTIONS]",
         description=_DESCRIPTION,
         epilog="Without a word the app opens. `pardec-chat WORD --help` tells about a word.",
     )

@@ -13,13 +13,19 @@ from pardec_chat.app.cli import options
 if TYPE_CHECKING:
     from pardec_chat.app.app import ModelEntry
     from pardec_chat.app.downloads.library import Entry, Library
+    from pardec_chat.app.endpoint.server import ListedModel, Server
     from pardec_chat.app.screens.downloads import WizardLike
+    from pardec_chat.app.screens.endpoint import EndpointLike
+    from pardec_chat.app.screens.session import EngineLike, Session
     from pardec_chat.backends.pairs import PairVerdict
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """What the app starts with; all of it can be changed inside."""
     parser.add_argument("--system", metavar="TEXT", help="system prompt")
+    parser.add_argument(
+        "--port", type=int, default=8080, metavar="N", help="of the endpoint, once it is on (default: 8080)"
+    )
     options.add_model_options(parser)
     options.add_method_options(parser)
     options.add_sampling_options(parser, temperature=0.7)
@@ -55,6 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
         choices=lambda: _entries(library),
         wizard=partial(_wizard, library),
         verdict=_verdict,
+        endpoint=partial(_endpoint, library),
+        port=arguments.port,
     )
     return app.run(chosen, locations.log_file(), partial(app.make_engine, arguments.runtime))
 
@@ -97,6 +105,33 @@ def _wizard(library: Library) -> WizardLike:
     from pardec_chat.app.downloads.wizard import Wizard
 
     return Wizard(library)
+
+
+def _endpoint(library: Library, engine: EngineLike, session: Session) -> EndpointLike:
+    from pardec_chat.app.chat.engine import Engine
+    from pardec_chat.app.endpoint.control import Control
+
+    assert isinstance(engine, Engine)
+
+    def make() -> Server:
+        from pardec_chat.app.endpoint.server import Defaults, Server
+        from pardec_chat.backends.decoding.params import SamplingParams
+
+        options = session.options
+        defaults = Defaults(options.sampling or SamplingParams(), session.method, options.depth)
+        return Server(engine, lambda: session.loaded, lambda: _listed(library, session), defaults)
+
+    return Control(engine, make, partial(setattr, session, "slots"))
+
+
+def _listed(library: Library, session: Session) -> list[ListedModel]:
+    from pardec_chat.app.endpoint.server import ListedModel
+
+    loaded = None if session.choice is None else session.choice[0]
+    return [
+        ListedModel(entry.id, entry.model.name if entry.model else entry.id, entry.path == loaded, entry.size)
+        for entry in _usable(library)
+    ]
 
 
 def _verdict(target: Path, draft: Path) -> PairVerdict:

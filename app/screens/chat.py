@@ -19,6 +19,7 @@ from textual.widgets import Static
 from pardec_chat.app.chat import earlier
 from pardec_chat.app.messages import (
     EarlierChanged,
+    EndpointSwitched,
     EngineMissing,
     EngineReady,
     LoadFailed,
@@ -31,6 +32,7 @@ from pardec_chat.app.messages import (
 from pardec_chat.app.plain_text import visible_line
 from pardec_chat.app.screens.answer import Answer
 from pardec_chat.app.screens.choosing import choose_method, choose_models, choose_way, get_models
+from pardec_chat.app.screens.endpoint import EndpointScreen, Switching
 from pardec_chat.app.screens.help import HelpScreen
 from pardec_chat.app.screens.pays import PaysScreen
 from pardec_chat.app.screens.race import RaceScreen
@@ -95,6 +97,16 @@ class ChatScreen(Screen[None]):
             tooltip="More models: download one, or take a file of yours",
             id="get",
         ),
+        # With priority, since a text area goes to the line's end with it; so does the key of that name.
+        Binding(
+            "ctrl+e",
+            "endpoint",
+            "endpoint",
+            show=False,
+            priority=True,
+            tooltip="The endpoint: other programs ask this model",
+            id="endpoint",
+        ),
         Binding("f1", "help", "keys", key_display="F1", tooltip="All keys, what the figures mean", id="help"),
     ]
 
@@ -107,6 +119,8 @@ class ChatScreen(Screen[None]):
         self._figures: Figures | None = None
         # The load that brings back what was there before a race: nothing is new then.
         self._load_back = 0
+        # The endpoint on its way on or off.
+        self._switching: Switching | None = None
         self._pace = Pacer(self, self._draw)
 
     # ---- what is seen ----
@@ -170,7 +184,8 @@ class ChatScreen(Screen[None]):
     def _show_state(self) -> None:
         """Title line, prompt and figures as things are now."""
         session = self.session
-        self.query_one(Header).names = session.names
+        header = self.query_one(Header)
+        header.names, header.endpoint = session.names, session.listening
         usable = session.loaded is not None or session.loading is not None or session.engine is None
         self.prompt.disabled = not usable
         self.prompt.placeholder = "" if usable else _NO_MODEL
@@ -436,12 +451,39 @@ class ChatScreen(Screen[None]):
         self._load(wanted[0], wanted[1] if way == "force" or way.draft is not None else None)
 
     @work(group="choose", exclusive=True)
+    async def action_endpoint(self) -> None:
+        """Let other programs ask this model, see what they ask, or end it."""
+        session = self.session
+        endpoint = session.endpoint
+        if endpoint is None or session.loaded is None or session.loading is not None:
+            self.notify(f"Not yet: {self.state}.", markup=False)
+            return
+        pending, self._switching = self._switching, None
+        self._switching = await self.app.push_screen_wait(EndpointScreen(endpoint, session.options.port, pending))
+        if self._switching is not None:
+            self._switching.tell(self)
+        self._show_state()
+
+    @on(EndpointSwitched)
+    def tell_switched(self, message: EndpointSwitched) -> None:
+        """The endpoint went on or off after its screen was left."""
+        if message.change is not self._switching:
+            return
+        self._switching = None
+        if message.change.error is not None:
+            self.notify(visible_line(str(message.change.error)), severity="error", markup=False)
+        self._show_state()
+
+    @work(group="choose", exclusive=True)
     async def action_race(self) -> None:
         """Two ways of decoding side by side; the models make room for it and come back afterwards."""
         session = self.session
         if session.busy or session.loaded is None or session.loading is not None or session.choice is None:
             why = "An answer is being written: esc stops it." if session.busy else f"Not yet: {self.state}."
             self.notify(why, markup=False)
+            return
+        if session.listening:
+            self.notify("The endpoint is on, and a race needs the machine for itself: ^E ends it.", markup=False)
             return
         error = await self.app.push_screen_wait(RaceScreen(session))
         if error is not None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from pardec_chat.app.chat.request import Loaded, ModelChoice, Request, Sink
     from pardec_chat.app.screens.downloads import WizardLike
+    from pardec_chat.app.screens.endpoint import EndpointLike
     from pardec_chat.backends.decoding.explain import Explanation
     from pardec_chat.backends.decoding.params import SamplingParams
     from pardec_chat.backends.memory import CacheType, Wish
@@ -84,7 +85,8 @@ class ChatOptions:
     model: what to load at once; None leaves it to the user. sampling: None takes the defaults.
     system: system prompt, empty for none. choices: the models on disk; read each time a picker opens.
     slots: answers at the same time. wizard: makes what gets more models here, once it is wanted; None where there is no way.
-    verdict: whether one model can guess for another, by their files; None leaves that to the engine.
+    verdict: whether one model can guess for another, by their files; None leaves that to the engine. endpoint: makes the
+    endpoint of an engine; None where there is none. port: where it is to listen.
     """
 
     model: Path | None = None
@@ -103,6 +105,8 @@ class ChatOptions:
     choices: Callable[[], Sequence[ModelEntry]] = tuple
     wizard: Callable[[], WizardLike] | None = None
     verdict: Callable[[Path, Path], PairVerdict] | None = None
+    endpoint: Callable[[EngineLike, Session], EndpointLike] | None = None
+    port: int = 8080
     theme: str = "pardec-dark"
 
 
@@ -136,6 +140,9 @@ class Session:
         self.broken = False
         self.ticket: TicketLike | None = None
         self._wizard: WizardLike | None = None
+        self._endpoint: EndpointLike | None = None
+        #: Answers at the same time: more than was asked for while other programs may ask.
+        self.slots = options.slots
         self._make_engine = make_engine
         self._known: dict[Path, str] = {}
         #: What the user gave up for a target that does not fit as it is; "force": nothing.
@@ -172,8 +179,23 @@ class Session:
             engine = self.engine
         if self._wizard is not None:
             self._wizard.downloads.close(timeout)
+        if self._endpoint is not None:
+            self._endpoint.close(timeout)
         if engine is not None:
             engine.close(timeout)
+
+    @property
+    def endpoint(self) -> EndpointLike | None:
+        """What lets other programs ask the engine; None before there is one, and where there is no way."""
+        if self._endpoint is None and self.options.endpoint is not None and self.engine is not None:
+            self._endpoint = self.options.endpoint(self.engine, self)
+        return self._endpoint
+
+    @property
+    def listening(self) -> str:
+        """Where other programs may ask, as host:port; empty while they may not."""
+        address = None if self._endpoint is None else self._endpoint.address
+        return "" if address is None else f"{address.host}:{address.port}"
 
     async def wizard(self) -> WizardLike:
         """What gets more models here; made when it is first asked for, on a thread."""
@@ -202,7 +224,7 @@ class Session:
             draft,
             options.n_ctx if wish is None else wish.n_ctx,
             options.threads,
-            options.slots,
+            self.slots,
             cache_type=options.cache_type if wish is None else wish.cache_type,
             unchecked=options.unchecked or way == "force",
         )
