@@ -15,6 +15,8 @@ _PICTURES[0x7F] = 0x2421
 _PICTURES.update(dict.fromkeys(range(128, 160), 65533))
 # Overrides and isolates can show text in another order than it has ("trojan source"); marks U+200E/F are harmless.
 _PICTURES.update(dict.fromkeys((*range(8234, 8239), *range(8294, 8298)), 65533))
+# Halves of a surrogate pair, which JSON and file names can bring, have no bytes that a terminal could be sent.
+_PICTURES.update(dict.fromkeys(range(0xD800, 0xE000), 65533))
 
 
 def visible(text: str) -> str:

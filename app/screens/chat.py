@@ -121,6 +121,8 @@ class ChatScreen(Screen[None]):
         self._load_back = 0
         # The endpoint on its way on or off.
         self._switching: Switching | None = None
+        #: Where it listened last, else where it is to listen.
+        self._port = options.port
         self._pace = Pacer(self, self._draw)
 
     # ---- what is seen ----
@@ -459,7 +461,9 @@ class ChatScreen(Screen[None]):
             self.notify(f"Not yet: {self.state}.", markup=False)
             return
         pending, self._switching = self._switching, None
-        self._switching = await self.app.push_screen_wait(EndpointScreen(endpoint, session.options.port, pending))
+        self._switching = await self.app.push_screen_wait(EndpointScreen(endpoint, self._port, pending))
+        if endpoint.address is not None:
+            self._port = endpoint.address.port
         if self._switching is not None:
             self._switching.tell(self)
         self._show_state()
@@ -470,8 +474,13 @@ class ChatScreen(Screen[None]):
         if message.change is not self._switching:
             return
         self._switching = None
-        if message.change.error is not None:
-            self.notify(visible_line(str(message.change.error)), severity="error", markup=False)
+        error = message.change.error
+        if isinstance(error, UserError):
+            self.notify(visible_line(str(error)), severity="error", markup=False)
+        elif error is not None:  # its words may hold the key
+            self.notify(
+                f"The endpoint: a fault of this program, {type(error).__name__}.", severity="error", markup=False
+            )
         self._show_state()
 
     @work(group="choose", exclusive=True)

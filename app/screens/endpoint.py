@@ -7,7 +7,7 @@ import traceback
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from textual import on
 from textual.app import ComposeResult
@@ -16,6 +16,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from pardec_chat.app.endpoint.address import PortTaken
 from pardec_chat.app.lines import Line, wrapped
 from pardec_chat.app.messages import EndpointSwitched, post
 from pardec_chat.app.widgets import endpoint_row, endpoint_words
@@ -54,7 +55,7 @@ class EndpointLike(Protocol):
     def address(self) -> AddressLike | None:
         """Where it listens; None while it does not."""
 
-    def start(self, port: int) -> Future[AddressLike]:
+    def start(self, port: int) -> Future[Any]:
         """Load the models for several answers and listen. The future raises UserError; where a port is taken, one with a
         free one as its `offer`."""
 
@@ -63,6 +64,9 @@ class EndpointLike(Protocol):
 
     def entries(self) -> tuple[EntryLike, ...]:
         """The requests that are on their way, and the latest that are over."""
+
+    def close(self, seconds: float = 1.0) -> None:
+        """Stop at once; harmless when it does not run."""
 
 
 @dataclass(eq=False, slots=True)
@@ -88,8 +92,8 @@ class Switching:
     @property
     def offer(self) -> int | None:
         """A free port, where the one that was wanted is taken."""
-        offer = getattr(self.error, "offer", None)
-        return offer if isinstance(offer, int) and offer > 0 else None
+        error = self.error
+        return error.offer or None if isinstance(error, PortTaken) else None
 
 
 class EndpointScreen(ModalScreen[Switching | None]):

@@ -12,22 +12,29 @@ from textual.widget import Widget
 from pardec_chat.app.widgets.wording import fit
 
 _BRAND = "pardec-chat   "
+_GAP = "   "
+_LEAST_NAMES = 12
 
 
 class Header(Widget):
-    """Model and draft at the left, the state in words at the right; both are plain text, never markup."""
+    """Model and draft at the left, the state in words at the right; all texts are plain, never markup.
+
+    endpoint: where the endpoint listens, as host:port; empty while it is off.
+    """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"brand", "model", "label", "state"}
 
     names: reactive[tuple[str, str | None]] = reactive(("", None), layout=False)
     state: reactive[str] = reactive("", layout=False)
+    endpoint: reactive[str] = reactive("", layout=False)
 
     def render(self) -> Content:
-        """The name of the program gives way first, then the names of the models."""
+        """The name of the program gives way first, then the endpoint's host, then the names of the models."""
         width = self.content_size.width
-        right = cell_len(self.state)
         model, draft = self.names
         names = model + (f"  +  {draft}" if draft else "")
+        dot, endpoint = self._endpoint(width - cell_len(names) - 3, width)
+        right = cell_len(self.state + dot + endpoint)
         brand = _BRAND if cell_len(_BRAND) + cell_len(names) + 3 + right <= width or not names else ""
         names = fit(names, max(0, width - cell_len(brand) - right - 3))
         target, plus, rest = names.partition("  +  ")
@@ -37,5 +44,17 @@ class Header(Widget):
             (target, ".model"),
             (plus + rest, ".label"),
             " " * gap,
-            (self.state, ".state"),
+            (self.state + dot, ".state"),
+            (endpoint, ".label"),
         )
+
+    def _endpoint(self, room: int, width: int) -> tuple[str, str]:
+        """Its dot and its words: with the host where there is `room`, nothing where it would leave none for the names."""
+        if not self.endpoint:
+            return "", ""
+        dot = f"{_GAP if self.state else ''}● "
+        port = f"endpoint :{self.endpoint.rpartition(':')[2]}"
+        for words, limit in ((f"endpoint {self.endpoint}", room), (port, width - _LEAST_NAMES)):
+            if cell_len(self.state + dot + words) <= limit:
+                return dot, words
+        return "", ""

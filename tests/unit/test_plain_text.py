@@ -38,3 +38,7 @@ def test_X05_json_is_readable_and_holds_no_control_byte() -> None:
     assert "日本" in dumped
     assert not any(ord(c) in _CONTROLS for c in dumped if c != "\n")
     assert json.loads(dumped) == document
+
+
+def test_X05_halves_of_a_surrogate_pair_can_be_sent_to_a_terminal() -> None:
+    assert visible("a\ud800b\udfffc").encode() == "a\ufffdb\ufffdc".encode()
