@@ -53,7 +53,8 @@ def main() -> int:
         client = openai.OpenAI(base_url=f"{address.url}/v1", api_key="none", max_retries=0)
 
         def direct() -> float:
-            start, first, over = perf_counter(), [], threading.Event()
+            first: list[float] = []
+            start, over = perf_counter(), threading.Event()
 
             def sink(event: Event) -> None:
                 if isinstance(event, Delta) and event.text and not first:
