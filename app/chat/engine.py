@@ -41,6 +41,8 @@ from pardec_chat.backends.units import size
 
 logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
+#: How many times the queue's length may wait in all, called off or not.
+_LEAVERS = 8
 #: Seconds between two times that what was learned is written down, apart from the end.
 _KEEP_EVERY = 20.0
 _CLOSED = UserError("The engine was closed.", "Start the app again.")
@@ -103,7 +105,8 @@ class Engine:
         self._queue_limit = queue_limit
         self._machine = machine or inspect
         self._commands: queue.SimpleQueue[_Command] = queue.SimpleQueue()
-        self._n_waiting = 0
+        #: Tickets of requests that have not started, cancelled ones among them.
+        self._pending: set[Ticket] = set()
         self._lock = threading.Lock()
         self._closing = threading.Event()
         # Only the owner thread touches what follows.
@@ -179,16 +182,17 @@ class Engine:
         with self._lock:
             if self._closing.is_set():
                 raise _CLOSED
-            if self._n_waiting >= self._queue_limit:
-                raise QueueFull(f"{self._n_waiting} requests wait already.", "Try again when one has finished.")
-            self._n_waiting += 1
+            # Whoever left keeps nobody out; but even those who come only to leave are bounded.
+            if self.n_waiting >= self._queue_limit or len(self._pending) >= _LEAVERS * self._queue_limit:
+                raise QueueFull(f"{self.n_waiting} requests wait already.", "Try again when one has finished.")
+            self._pending.add(waiting.ticket)
             self._commands.put(_Command(lambda: self._queue(waiting), lambda: sink(Failed(_CLOSED))))
         return waiting.ticket
 
     @property
     def n_waiting(self) -> int:
-        """Requests that have not started."""
-        return self._n_waiting
+        """Requests that have not started and are still wanted."""
+        return sum(not ticket.cancelled for ticket in tuple(self._pending))
 
     def close(self, timeout: float = 10.0) -> None:
         """Cancel everything, free the models and end the thread; harmless when done twice."""
@@ -261,8 +265,8 @@ class Engine:
             self._when_idle.popleft().run()
         while self._waiting and not self._when_idle and len(self._live) < self._slots:
             with self._lock:
-                self._n_waiting -= 1
-            waiting = self._waiting.popleft()
+                waiting = self._waiting.popleft()
+                self._pending.discard(waiting.ticket)
             try:
                 self._start(waiting)
             except Exception as error:  # noqa: BLE001  # whoever asked gets it; the thread lives on

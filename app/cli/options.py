@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -167,15 +168,15 @@ def choice(arguments: argparse.Namespace) -> ModelChoice:
 
 
 @contextmanager
-def opened(arguments: argparse.Namespace) -> Iterator[tuple[Engine, Loaded, ModelChoice]]:
-    """An engine with the models loaded; closed at the end. Notices go to standard error.
+def opened(arguments: argparse.Namespace, slots: int = 1) -> Iterator[tuple[Engine, Loaded, ModelChoice]]:
+    """An engine with the models loaded for so many answers at once; closed at the end. Notices go to standard error.
 
     Raises DoesNotFit with the flags that would make it fit.
     """
     from pardec_chat.app.chat.engine import Engine
     from pardec_chat.backends.errors import DoesNotFit
 
-    chosen = choice(arguments)
+    chosen = replace(choice(arguments), slots=slots)
     engine = Engine(arguments.runtime)
     try:
         try:

@@ -8,13 +8,11 @@ import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pardec_chat.app.cli import options
 
 if TYPE_CHECKING:
-    from pardec_chat.app.chat.engine import Engine
     from pardec_chat.app.chat.request import Loaded, ModelChoice
     from pardec_chat.app.endpoint.context import ListedModel
 
@@ -63,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     Request(method=method, depth=defaults.depth, ngram_min_match=arguments.ngram_min_match)
     address = Address(arguments.host, arguments.port, arguments.api_key or os.environ.get(_KEY) or None)
     check(address)
-    with _opened(arguments) as (engine, loaded, chosen):
+    with options.opened(arguments, arguments.slots) as (engine, loaded, chosen):
         server = Server(
             engine, lambda: loaded, lambda: _listed(chosen, loaded), defaults, allowed_origins=arguments.allow_origin
         )
@@ -87,26 +85,6 @@ def _until_asked_to_end() -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-@contextmanager
-def _opened(arguments: argparse.Namespace) -> Iterator[tuple[Engine, Loaded, ModelChoice]]:
-    """An engine with the models loaded, for as many answers at once as was asked for."""
-    from pardec_chat.app.chat.engine import Engine
-    from pardec_chat.backends.errors import DoesNotFit
-
-    chosen = replace(options.choice(arguments), slots=arguments.slots)
-    engine = Engine(arguments.runtime)
-    try:
-        try:
-            loaded = engine.load(chosen).result()
-        except DoesNotFit as error:
-            raise options._with_flags(error) from None
-        for notice in loaded.notices:
-            options.tell(notice)
-        yield engine, loaded, chosen
-    finally:
-        engine.close()
 
 
 def _listed(chosen: ModelChoice, loaded: Loaded) -> Sequence[ListedModel]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pardec_chat.backends.errors import BadSetting
 
 #: Most that a bias may add or take, and most of the most probable tokens that are reported.
-MOST_BIAS, MOST_LOGPROBS = 100.0, 20
+MOST_BIAS, MOST_LOGPROBS = 100.0, 1000
 
 
 @dataclass(frozen=True, slots=True)

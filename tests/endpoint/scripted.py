@@ -206,3 +206,9 @@ def read_on(path: str, served: Served, body: Any, begun: threading.Event) -> lis
             lines.append(line)
             begun.set()
     return lines
+
+
+def events(text: str) -> list[Any]:
+    """The events of a stream; the mark of the end as it is."""
+    lines = [line.removeprefix("data: ") for line in text.split("\n") if line.startswith("data: ")]
+    return [line if line == "[DONE]" else json.loads(line) for line in lines]

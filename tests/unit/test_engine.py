@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -745,3 +747,48 @@ def test_without_memory_for_several_answers_nothing_changes(planned: Callable[[F
         engine.make_room(4).result(20)
     assert len(runtime.loaded) == 1
     assert ask(engine, "hi").text == "abc"
+
+
+def test_E01_who_leaves_the_queue_keeps_nobody_out(start: Start) -> None:
+    release = threading.Event()
+    target = says(*["a"] * 40)
+    target.on_pass = lambda _kind: assert_true(release.wait(20))
+    engine = start(FakeRuntime({"a": target}), A, queue_limit=2)
+    first = Client()
+    engine.submit(Request(messages=[Message("user", "hi")], sampling=GREEDY), first)
+    wait_until(lambda: engine.n_waiting == 0)
+    waiting = [engine.submit(Request(messages=[Message("user", "hi")]), Client()) for _ in range(2)]
+    with pytest.raises(QueueFull):
+        engine.submit(Request(messages=[Message("user", "hi")]), Client())
+    waiting[0].cancel()
+    assert engine.n_waiting == 1
+    last = Client()
+    engine.submit(Request(messages=[Message("user", "hi")], sampling=GREEDY), last)
+    release.set()
+    assert last.finished().text == "a"
+    assert engine.n_waiting == 0
+
+
+def test_E01_those_who_come_only_to_leave_are_bounded(start: Start) -> None:
+    release = threading.Event()
+    target = says(*["a"] * 40)
+    target.on_pass = lambda _kind: assert_true(release.wait(20))
+    engine = start(FakeRuntime({"a": target}), A, queue_limit=2)
+    engine.submit(Request(messages=[Message("user", "hi")], sampling=GREEDY), Client())
+    wait_until(lambda: engine.n_waiting == 0)
+    with pytest.raises(QueueFull):
+        for _ in range(100):
+            engine.submit(Request(messages=[Message("user", "hi")]), Client()).cancel()
+    release.set()
+
+
+def assert_true(value: bool) -> None:
+    assert value
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    """Until another thread has come so far."""
+    end = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < end
+        os.sched_yield()
