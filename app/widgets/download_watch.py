@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from pardec_chat.app.widgets.watch import Watch
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from textual.message_pump import MessagePump
-    from textual.timer import Timer
 
     from pardec_chat.app.catalogue import Model
     from pardec_chat.app.downloads.queue import Item
-
-#: Figures that change more often than this cannot be read.
-SECONDS = 0.2
 
 
 class DownloadsLike(Protocol):
@@ -36,31 +34,13 @@ class DownloadsLike(Protocol):
         """See `Downloads.close`."""
 
 
-class DownloadWatch:
-    """Calls `changed` on the UI thread when the downloads are others than before, a few times a second at most.
-
-    It asks instead of being told: bytes that come a thousand times a second cost the screen nothing.
-    """
+class DownloadWatch(Watch):
+    """See `Watch`; `items` is what was seen last."""
 
     def __init__(self, pump: MessagePump, downloads: DownloadsLike, changed: Callable[[], None]) -> None:
+        super().__init__(pump, changed)
         self.items: tuple[Item, ...] = ()
-        self._pump = pump
         self._downloads = downloads
-        self._changed = changed
-        self._timer: Timer | None = None
-
-    def start(self) -> None:
-        """Begin, or go on behind `stop`."""
-        self.look()
-        if self._timer is None:
-            self._timer = self._pump.set_interval(SECONDS, self.look)
-        else:
-            self._timer.resume()
-
-    def stop(self) -> None:
-        """Nobody sees it."""
-        if self._timer is not None:
-            self._timer.pause()
 
     def look(self) -> None:
         """Look now."""

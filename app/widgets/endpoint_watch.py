@@ -5,18 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from pardec_chat.app.widgets import endpoint_row
+from pardec_chat.app.widgets.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from textual.message_pump import MessagePump
-    from textual.timer import Timer
 
     from pardec_chat.app.widgets.endpoint_row import EntryLike, Row
     from pardec_chat.app.widgets.endpoint_words import AddressLike
-
-#: Figures that change more often than this cannot be read.
-SECONDS = 0.25
 
 
 class Watched(Protocol):
@@ -34,36 +31,18 @@ class Watched(Protocol):
         """Its requests."""
 
 
-class EndpointWatch:
-    """Calls `changed` on the UI thread when there is something else to see, a few times a second at most.
-
-    It asks instead of being told: tokens that come a thousand times a second cost the screen nothing.
-    """
+class EndpointWatch(Watch):
+    """See `Watch`; `address` and `rows` are what was seen last."""
 
     def __init__(self, pump: MessagePump, endpoint: Watched, changed: Callable[[], None]) -> None:
+        super().__init__(pump, changed)
         self.address: AddressLike | None = None
         self.rows: tuple[Row, ...] = ()
-        self._pump = pump
         self._endpoint = endpoint
-        self._changed = changed
         self._entries: tuple[EntryLike, ...] = ()
         self._key: str | None = None
         # By number: what was shown of an entry is worked out once.
         self._known: dict[int, tuple[EntryLike, Row]] = {}
-        self._timer: Timer | None = None
-
-    def start(self) -> None:
-        """Begin, or go on behind `stop`."""
-        self.look()
-        if self._timer is None:
-            self._timer = self._pump.set_interval(SECONDS, self.look)
-        else:
-            self._timer.resume()
-
-    def stop(self) -> None:
-        """Nobody sees it."""
-        if self._timer is not None:
-            self._timer.pause()
 
     def look(self) -> None:
         """Look now."""

@@ -14,7 +14,7 @@ from pardec_chat.app.app import PardecChat
 from pardec_chat.app.endpoint.address import Address
 from pardec_chat.app.lines import plain
 from pardec_chat.app.screens.endpoint import AddressLike, EndpointLike, EndpointScreen, Switching
-from pardec_chat.app.widgets import endpoint_watch, endpoint_words
+from pardec_chat.app.widgets import endpoint_words, watch
 from pardec_chat.app.widgets.choices import Choices
 from pardec_chat.app.widgets.header import Header
 from pardec_chat.backends.errors import UserError
@@ -30,7 +30,7 @@ URL = "http://127.0.0.1:8080/v1"
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look more often than a person could read."""
-    monkeypatch.setattr(endpoint_watch, "SECONDS", 0.002)
+    monkeypatch.setattr(watch, "SECONDS", 0.002)
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ from pardec_chat.app.screens.downloads import NOTHING, Chosen, DownloadsScreen, 
 from pardec_chat.app.screens.repository import RepositoryScreen
 from pardec_chat.app.screens.token import TokenScreen
 from pardec_chat.app.screens.wizard import WizardScreen
-from pardec_chat.app.widgets import download_row, download_watch, path_entry
+from pardec_chat.app.widgets import download_row, path_entry, watch
 from pardec_chat.app.widgets.choices import Choices
 from pardec_chat.app.widgets.entry import Entry
 from pardec_chat.app.widgets.secret import Secret
@@ -62,7 +62,7 @@ ODD_SEEN = "[/b] [red]x[/red] [@click=q] ␛]52;c;aGk=␇␛[2J\ufffd1m\ufffd"
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(download_watch, "SECONDS", 0.005)
+    monkeypatch.setattr(watch, "SECONDS", 0.005)
 
 
 @pytest.fixture
@@ -748,7 +748,7 @@ async def test_notes_of_a_download_are_told(app: PardecChat, wizard: FakeWizard)
 
 
 async def test_many_changes_are_one_picture(app: PardecChat, wizard: FakeWizard, monkeypatch: Any) -> None:
-    monkeypatch.setattr(download_watch, "SECONDS", 3600.0)
+    monkeypatch.setattr(watch, "SECONDS", 3600.0)
     wizard.downloads.come(CODER, 0.1)
     async with app.run_test(size=(120, 24)) as pilot:
         it = await opened(pilot, DownloadsScreen(wizard), "10 %")
