@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pardec_chat.app.chat.request import Loaded, ModelChoice
     from pardec_chat.app.endpoint.context import ListedModel
 
-_KEY = "PARDEC_CHAT_API_KEY"
+KEY = "PARDEC_CHAT_API_KEY"
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -31,7 +31,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="address to listen on; another than this machine's own needs a key",
     )
     group.add_argument("--port", type=int, default=8080, metavar="N", help="0 takes any that is free (default: 8080)")
-    group.add_argument("--api-key", metavar="KEY", help=f"what clients have to show (also from {_KEY})")
+    group.add_argument("--api-key", metavar="KEY", help=f"what clients have to show (also from {KEY})")
     group.add_argument("--slots", type=int, default=4, metavar="N", help="answers at the same time (default: 4)")
     group.add_argument(
         "--allow-origin",
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     defaults = Defaults(options.sampling(arguments), method, options.depth(arguments.depth))
     # What no request may ask is told now, not with the first one.
     Request(method=method, depth=defaults.depth, ngram_min_match=arguments.ngram_min_match)
-    address = Address(arguments.host, arguments.port, arguments.api_key or os.environ.get(_KEY) or None)
+    address = Address(arguments.host, arguments.port, arguments.api_key or os.environ.get(KEY) or None)
     check(address)
     with options.opened(arguments, arguments.slots) as (engine, loaded, chosen):
         server = Server(

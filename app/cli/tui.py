@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pardec_chat.app.cli import options
+from pardec_chat.app.cli import options, serve
 
 if TYPE_CHECKING:
     from pardec_chat.app.app import ModelEntry
@@ -121,7 +122,7 @@ def _endpoint(library: Library, engine: EngineLike, session: Session) -> Endpoin
         defaults = Defaults(options.sampling or SamplingParams(), session.method, options.depth)
         return Server(engine, lambda: session.loaded, lambda: _listed(library, session), defaults)
 
-    return Control(engine, make, partial(setattr, session, "slots"))
+    return Control(engine, make, partial(setattr, session, "slots"), key=os.environ.get(serve.KEY) or None)
 
 
 def _listed(library: Library, session: Session) -> list[ListedModel]:

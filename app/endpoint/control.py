@@ -24,15 +24,21 @@ _SLOTS = (4, 2, 1)
 class Control:
     """One server at a time on one engine. make_server: called once, on a thread, since its imports take a while.
 
-    room: told how many answers the models were given room for.
+    room: told how many answers the models were given room for. key: what clients have to show; None asks for none.
     """
 
     def __init__(
-        self, engine: Engine, make_server: Callable[[], Server], room: Callable[[int], None] = lambda _slots: None
+        self,
+        engine: Engine,
+        make_server: Callable[[], Server],
+        room: Callable[[int], None] = lambda _slots: None,
+        *,
+        key: str | None = None,
     ) -> None:
         self._engine = engine
         self._make_server = make_server
         self._room = room
+        self._key = key
         self._server: Server | None = None
         self._address: Address | None = None
         self._switching = threading.Lock()
@@ -47,12 +53,12 @@ class Control:
         """Where it listens; None while it does not."""
         return self._address if self.running else None
 
-    def start(self, port: int, key: str | None = None) -> Future[Address]:
+    def start(self, port: int) -> Future[Address]:
         """Make room in the models behind the answers that are being written, then listen on loopback.
 
         The future raises PortTaken, which offers another port, or another UserError.
         """
-        return self._on_thread(lambda: self._start(Address(_HOST, port, key)))
+        return self._on_thread(lambda: self._start(Address(_HOST, port, self._key)))
 
     def stop(self) -> Future[None]:
         """End what is asked of it, and listen no more. The models keep their room until they are loaded anew."""

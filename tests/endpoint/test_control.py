@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,6 +97,20 @@ def test_K03_where_memory_is_short_fewer_answers_have_to_do(switches: list[Switc
     address = switch.control.start(0).result(20)
     assert is_served(address.port)
     assert switch.rooms == [slots]
+
+
+def test_X02_a_key_that_is_set_is_asked_for(switches: list[Switch]) -> None:
+    switch = make(switches)
+    server = Server(switch.engine, lambda: switch.loaded, tuple, Defaults(SamplingParams(), Method.PLAIN, None))
+    switch.control = Control(switch.engine, lambda: server, key="a-key-of-mine")
+    address = switch.control.start(0).result(20)
+    url = f"{address.url}/v1/models"
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        urllib.request.urlopen(url, timeout=10)
+    shown = urllib.request.Request(url, headers={"Authorization": "Bearer a-key-of-mine"})
+    with urllib.request.urlopen(shown, timeout=10) as answer:
+        assert answer.status == 200
+    assert "a-key-of-mine" not in repr(address)
 
 
 def test_a_taken_port_is_told_before_anything_is_loaded(switches: list[Switch]) -> None:
