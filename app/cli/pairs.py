@@ -18,7 +18,7 @@ _SHOWN = 8
 
 def why(library: Library, target: str, draft: str, *, as_json: bool) -> int:
     """Print the verdict on one pair. Raises UserError for what is not here or cannot be read."""
-    verdict = _judge(library.resolve(target, any_kind=True), library.resolve(draft, any_kind=True))
+    verdict = judge(library.resolve(target, any_kind=True), library.resolve(draft, any_kind=True))
     if as_json:
         print_json(described(verdict, target, draft))
         return 0
@@ -88,7 +88,7 @@ def _of_target(library: Library, target: Entry, here: list[Entry]) -> dict[str, 
         if entry.path == target.path or (not entry.helper and entry.size >= target.size):
             continue  # a draft as large as its target cannot gain
         try:
-            rows.append(described(_judge(target.path, entry.path), target.id, entry.id))
+            rows.append(described(judge(target.path, entry.path), target.id, entry.id))
         except UserError as error:
             rows.append(
                 {
@@ -111,11 +111,12 @@ def _of_target(library: Library, target: Entry, here: list[Entry]) -> dict[str, 
     return {"target": target.id, "pairs": rows, "fetchable": others}
 
 
-def _judge(target: Path, draft: Path) -> PairVerdict:
+def judge(target: Path, draft: Path) -> PairVerdict:
+    """The verdict on two files. Raises ModelUnreadable."""
+    from pardec_chat.backends import pairs
     from pardec_chat.backends.gguf.model import read_model
-    from pardec_chat.backends.pairs import judge
 
-    return judge(read_model(target), read_model(draft))
+    return pairs.judge(read_model(target), read_model(draft))
 
 
 def _entry(name: str, path: Path) -> Entry:

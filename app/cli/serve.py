@@ -6,14 +6,16 @@ import argparse
 import os
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pardec_chat.app.cli import options
 
 if TYPE_CHECKING:
-    from pardec_chat.app.chat.request import Loaded, ModelChoice
+    from pathlib import Path
+
+    from pardec_chat.app.downloads.library import Library
     from pardec_chat.app.endpoint.context import ListedModel
 
 KEY = "PARDEC_CHAT_API_KEY"
@@ -49,6 +51,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(arguments: argparse.Namespace) -> int:
     """Serves until Ctrl-C or a request to end. Raises UserError."""
     from pardec_chat.app.chat.request import Request
+    from pardec_chat.app.downloads.library import Library
     from pardec_chat.app.endpoint.address import check
     from pardec_chat.app.endpoint.server import Address, Defaults, Server
     from pardec_chat.backends.errors import BadSetting
@@ -63,7 +66,11 @@ def run(arguments: argparse.Namespace) -> int:
     check(address)
     with options.opened(arguments, arguments.slots) as (engine, loaded, chosen):
         server = Server(
-            engine, lambda: loaded, lambda: _listed(chosen, loaded), defaults, allowed_origins=arguments.allow_origin
+            engine,
+            lambda: loaded,
+            lambda: listed(Library(), chosen.model, loaded.model),
+            lambda: defaults,
+            allowed_origins=arguments.allow_origin,
         )
         with _until_asked_to_end() as asked:
             real = server.start(address)
@@ -87,24 +94,15 @@ def _until_asked_to_end() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _listed(chosen: ModelChoice, loaded: Loaded) -> Sequence[ListedModel]:
-    """The models on this disk. Raises FolderUnusable."""
-    from pardec_chat.app.downloads.library import Library
+def listed(library: Library, loaded: Path | None, name: str) -> list[ListedModel]:
+    """What can be loaded from this disk, the loaded file marked, and first where nothing lists it. Raises FolderUnusable."""
     from pardec_chat.app.endpoint.context import ListedModel
 
-    library = Library()
-    entries = [
-        entry for entry in (*library.entries(), *library.cached()) if entry.state == "on disk" and not entry.helper
-    ]
     found = [
-        ListedModel(
-            entry.id,
-            entry.path.stem if entry.model is None else entry.model.name,
-            loaded=entry.path == chosen.model,
-            size=entry.size,
-        )
-        for entry in entries
+        ListedModel(entry.id, entry.model.name if entry.model else entry.path.stem, entry.path == loaded, entry.size)
+        for entry in (*library.usable(), *library.cached())
+        if not entry.helper
     ]
-    if not any(model.loaded for model in found):
-        found.insert(0, ListedModel(chosen.model.stem, loaded.model, loaded=True))
+    if loaded is not None and not any(model.loaded for model in found):
+        found.insert(0, ListedModel(loaded.stem, name, loaded=True))
     return found

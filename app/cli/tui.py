@@ -9,16 +9,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pardec_chat.app.cli import options, serve
+from pardec_chat.app.cli import options, pairs, serve
 
 if TYPE_CHECKING:
     from pardec_chat.app.app import ModelEntry
-    from pardec_chat.app.downloads.library import Entry, Library
+    from pardec_chat.app.downloads.library import Library
     from pardec_chat.app.endpoint.server import ListedModel, Server
     from pardec_chat.app.screens.downloads import WizardLike
     from pardec_chat.app.screens.endpoint import EndpointLike
     from pardec_chat.app.screens.session import EngineLike, Session
-    from pardec_chat.backends.pairs import PairVerdict
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         unchecked=arguments.no_memory_check,
         choices=lambda: _entries(library),
         wizard=partial(_wizard, library),
-        verdict=_verdict,
+        verdict=pairs.judge,
         endpoint=partial(_endpoint, library),
         port=arguments.port,
     )
@@ -74,7 +73,7 @@ def _first_model(library: Library, asked: str | None) -> Path | None:
 
     if asked is not None:
         return library.resolve(asked)
-    here = {entry.id: entry.path for entry in _usable(library)}
+    here = {entry.id: entry.path for entry in library.usable()}
     return here.get(catalogue.BUILT_IN) or next(iter(here.values()), None)
 
 
@@ -89,16 +88,7 @@ def _entries(library: Library) -> list[ModelEntry]:
             size_bytes=entry.size,
             kind=entry.model.kind if entry.model is not None else "file",
         )
-        for entry in _usable(library)
-    ]
-
-
-def _usable(library: Library) -> list[Entry]:
-    """What can be loaded by itself: no helper, and no head that only guesses for another model."""
-    return [
-        entry
-        for entry in library.entries()
-        if entry.state == "on disk" and not entry.helper and (entry.model is None or entry.model.kind != "draft")
+        for entry in library.usable()
     ]
 
 
@@ -118,25 +108,15 @@ def _endpoint(library: Library, engine: EngineLike, session: Session) -> Endpoin
         from pardec_chat.app.endpoint.server import Defaults, Server
         from pardec_chat.backends.decoding.params import SamplingParams
 
-        options = session.options
-        defaults = Defaults(options.sampling or SamplingParams(), session.method, options.depth)
-        return Server(engine, lambda: session.loaded, lambda: _listed(library, session), defaults)
+        def defaults() -> Defaults:
+            # A depth that was given is meant for the method that was given with it.
+            started, method = session.options, session.method
+            depth = started.depth if method == started.method else None
+            return Defaults(started.sampling or SamplingParams(), method, depth)
+
+        def models() -> list[ListedModel]:
+            return serve.listed(library, None if session.choice is None else session.choice[0], session.names[0])
+
+        return Server(engine, lambda: session.loaded, models, defaults)
 
     return Control(engine, make, partial(setattr, session, "slots"), key=os.environ.get(serve.KEY) or None)
-
-
-def _listed(library: Library, session: Session) -> list[ListedModel]:
-    from pardec_chat.app.endpoint.server import ListedModel
-
-    loaded = None if session.choice is None else session.choice[0]
-    return [
-        ListedModel(entry.id, entry.model.name if entry.model else entry.id, entry.path == loaded, entry.size)
-        for entry in _usable(library)
-    ]
-
-
-def _verdict(target: Path, draft: Path) -> PairVerdict:
-    from pardec_chat.backends.gguf.model import read_model
-    from pardec_chat.backends.pairs import judge
-
-    return judge(read_model(target), read_model(draft))

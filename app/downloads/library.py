@@ -73,6 +73,14 @@ class Library:
         """
         return [entry for entry in self._all() if entry.have or entry.model is None or self._is_catalogued(entry)]
 
+    def usable(self) -> list[Entry]:
+        """What can be loaded by itself: no helper, and no head that only guesses for another model. Raises FolderUnusable."""
+        return [
+            entry
+            for entry in self.entries()
+            if entry.state == "on disk" and not entry.helper and (entry.model is None or entry.model.kind != "draft")
+        ]
+
     def cached(self) -> list[Entry]:
         """What can be used from the Hub's own cache as it is, and is neither listed nor pulled by a listed id.
 

@@ -63,13 +63,13 @@ class Context:
         engine: EngineLike,
         loaded: Callable[[], Loaded | None],
         models: Callable[[], Sequence[ListedModel]],
-        defaults: Defaults,
+        defaults: Callable[[], Defaults],
         journal: Journal,
     ) -> None:
         self.engine = engine
         self.loaded = loaded
         self.models = models
-        self.defaults = defaults
+        self._defaults = defaults
         self.journal = journal
         self.metrics = Metrics()
         self.started = int(time.time())
@@ -81,6 +81,11 @@ class Context:
         self._mine_of: Loaded | None = None
         self._pieces: dict[int, bytes] = {}
         self._pieces_of: Loaded | None = None
+
+    @property
+    def defaults(self) -> Defaults:
+        """What holds for a request that comes now."""
+        return self._defaults()
 
     def stop(self) -> None:
         """End all live answers."""

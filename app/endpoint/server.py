@@ -30,8 +30,8 @@ _KEEP_ALIVE = 30
 class Server:
     """Answers clients with an engine that others use, too.
 
-    loaded: what is loaded now. models: what is on disk, asked on a thread of the endpoint. defaults: where a request says
-    nothing. allowed_origins: of web pages that may ask; none by default.
+    loaded: what is loaded now. models: what is on disk, asked on a thread of the endpoint. defaults: what holds where a
+    request says nothing, asked with each one. allowed_origins: of web pages that may ask; none by default.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Server:
         engine: EngineLike,
         loaded: Callable[[], Loaded | None],
         models: Callable[[], Sequence[ListedModel]],
-        defaults: Defaults,
+        defaults: Callable[[], Defaults],
         *,
         allowed_origins: Sequence[str] = (),
         journal: Journal | None = None,

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from pardec_chat.app.messages import (
@@ -172,17 +173,18 @@ class Session:
             post(self._pump, EngineReady(engine))
 
     def close(self, timeout: float) -> None:
-        """Cancel what runs and end the engine, waiting `timeout` seconds at most; harmless when done twice."""
+        """Cancel what runs and end the engine, waiting `timeout` seconds at most in all; harmless when done twice."""
+        end = monotonic() + timeout
         self.stop()
         with self._lock:
             self._closed = True
             engine = self.engine
         if self._wizard is not None:
-            self._wizard.downloads.close(timeout)
+            self._wizard.downloads.close(max(0.0, end - monotonic()))
         if self._endpoint is not None:
-            self._endpoint.close(timeout)
+            self._endpoint.close(max(0.0, end - monotonic()))
         if engine is not None:
-            engine.close(timeout)
+            engine.close(max(0.0, end - monotonic()))
 
     @property
     def endpoint(self) -> EndpointLike | None:

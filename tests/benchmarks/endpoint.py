@@ -47,7 +47,7 @@ def main() -> int:
     server: Server | None = None
     try:
         loaded = engine.load(ModelChoice(arguments.model, slots=arguments.requests)).result()
-        server = Server(engine, lambda: loaded, tuple, Defaults(greedy, Method.PLAIN, None))
+        server = Server(engine, lambda: loaded, tuple, lambda: Defaults(greedy, Method.PLAIN, None))
         address = server.start(Address("127.0.0.1", 0))
         connection = http.client.HTTPConnection(address.host, address.port)
         client = openai.OpenAI(base_url=f"{address.url}/v1", api_key="none", max_retries=0)

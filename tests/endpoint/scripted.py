@@ -144,7 +144,7 @@ def serving(
         Spy(engine, submitted),
         lambda: loaded[0],
         lambda: models,
-        Defaults(GREEDY, method, None),
+        lambda: Defaults(GREEDY, method, None),
         allowed_origins=allowed_origins,
     )
     address = server.start(Address(host, 0, key))

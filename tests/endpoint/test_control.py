@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import urllib.error
 import urllib.request
@@ -32,15 +33,18 @@ class Switch:
 
     def __init__(self) -> None:
         self.free = 20 * GB
-        self.runtime = FakeRuntime({"a": lambda _options: says(*["abc"] * 9)})
+        self.runtime = FakeRuntime({"a": lambda options: says(*["abc"] * 9, max_slots=options.slots)})
         self.runtime.shapes["a"] = Shape("a", GB, 10, 50_000, 31, context=8192, head=64)
         self.engine = Engine(lambda: self.runtime, machine=self._machine)
         self.loaded = self.engine.load(ModelChoice(Path("a"), n_ctx=4096)).result(20)
         self.rooms: list[int] = []
-        defaults = Defaults(SamplingParams(), Method.PLAIN, None)
+        self.method = Method.PLAIN
         self.control = Control(
-            self.engine, lambda: Server(self.engine, lambda: self.loaded, tuple, defaults), self.rooms.append
+            self.engine, lambda: Server(self.engine, lambda: self.loaded, tuple, self._defaults), self.rooms.append
         )
+
+    def _defaults(self) -> Defaults:
+        return Defaults(SamplingParams(temperature=0.0), self.method, None)
 
     def _machine(self) -> Machine:
         return Machine("test", "test", 2, (), self.free * 2, self.free + memory._HOST_RESERVE)
@@ -99,9 +103,23 @@ def test_K03_where_memory_is_short_fewer_answers_have_to_do(switches: list[Switc
     assert switch.rooms == [slots]
 
 
+def test_E07_a_request_follows_the_method_that_is_set_when_it_comes(switches: list[Switch]) -> None:
+    switch = make(switches)
+    address = switch.control.start(0).result(20)
+    for method in (Method.NGRAM, Method.PLAIN):
+        switch.method = method
+        asked = urllib.request.Request(
+            f"{address.url}/v1/completions",
+            json.dumps({"model": "default", "prompt": "a", "max_tokens": 4}).encode(),
+            {"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(asked, timeout=20) as answer:
+            assert json.load(answer)["timings"]["method"] == method
+
+
 def test_X02_a_key_that_is_set_is_asked_for(switches: list[Switch]) -> None:
     switch = make(switches)
-    server = Server(switch.engine, lambda: switch.loaded, tuple, Defaults(SamplingParams(), Method.PLAIN, None))
+    server = Server(switch.engine, lambda: switch.loaded, tuple, switch._defaults)
     switch.control = Control(switch.engine, lambda: server, key="a-key-of-mine")
     address = switch.control.start(0).result(20)
     url = f"{address.url}/v1/models"

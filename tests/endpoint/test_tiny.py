@@ -25,7 +25,9 @@ def client(tiny: Tiny) -> Iterator[openai.OpenAI]:
     """On a tiny random float32 model with a draft of another seed, four answers at a time."""
     engine = Engine()
     loaded = engine.load(ModelChoice(tiny("llama"), tiny("llama", 1), n_ctx=256, threads=1, slots=4)).result(60)
-    server = Server(engine, lambda: loaded, tuple, Defaults(SamplingParams(temperature=0.0), Method.PLAIN, None))
+    server = Server(
+        engine, lambda: loaded, tuple, lambda: Defaults(SamplingParams(temperature=0.0), Method.PLAIN, None)
+    )
     address = server.start(Address("127.0.0.1", 0))
     yield openai.OpenAI(base_url=f"{address.url}/v1", api_key="none", max_retries=0)
     server.stop()
