@@ -35,6 +35,13 @@ class OutOfMemory(UserError):
     """An allocation for weights, cache or buffers failed."""
 
 
+class LoadGivenUp(UserError):
+    """Whoever asked for a load did not want to wait for its end."""
+
+    def __init__(self) -> None:
+        super().__init__("The load was given up.", "F3 chooses a model.")
+
+
 class DoesNotFit(OutOfMemory):
     """What is to be loaded takes more memory than there is; found before anything was loaded.
 

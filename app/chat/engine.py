@@ -33,7 +33,7 @@ from pardec_chat.backends.base import Runtime
 from pardec_chat.backends.decoding.explain import Explanation, explain
 from pardec_chat.backends.decoding.loop import Generation, step
 from pardec_chat.backends.decoding.sampler import Sampler
-from pardec_chat.backends.errors import BadSetting, DoesNotFit, QueueFull, UserError
+from pardec_chat.backends.errors import BadSetting, DoesNotFit, LoadGivenUp, QueueFull, UserError
 from pardec_chat.backends.machine import Machine, inspect, own_memory
 from pardec_chat.backends.memory import Plan
 from pardec_chat.backends.model_file import ModelFile
@@ -122,11 +122,12 @@ class Engine:
 
     # ---- from any thread ----
 
-    def load(self, choice: ModelChoice, progress: Callable[[float], None] | None = None) -> Future[Loaded]:
+    def load(self, choice: ModelChoice, progress: Callable[[float], object] | None = None) -> Future[Loaded]:
         """Load models in place of the loaded ones; answers that are being written end as cancelled.
 
         What is unchanged stays loaded. The future raises UserError; a draft model that cannot be loaded is left out with a
-        notice, one of another vocabulary is refused before anything changes. progress: called on the owner thread, 0…1.
+        notice, one of another vocabulary is refused before anything changes. progress: called on the owner thread, 0…1;
+        returning False gives the load up, and the future raises LoadGivenUp.
         """
         return self._call(lambda: self._load(choice, progress))
 
@@ -175,6 +176,12 @@ class Engine:
             return [vocabulary.piece(token) for token in ids]
 
         return self._call(read)
+
+    def count(self, text: str) -> Future[int]:
+        """Tokens that `text` has for the loaded model. Raises UserError without one."""
+        return self._call(
+            lambda: len(self._need_models().target.vocabulary.encode(text, add_special=False, parse_special=False))
+        )
 
     def submit(self, request: Request, sink: Sink) -> Ticket:
         """Ask for an answer; `sink` gets its events on the owner thread. Raises QueueFull."""
@@ -285,10 +292,11 @@ class Engine:
         ids = models.encode(request, sink)
         constraint = models.constraint(request)
         place = models.take_place(ids)
+        start = perf_counter()
 
         def should_stop() -> bool:
             # The last id is evaluated with the first step.
-            sink(Prefilling(len(place.slot.tokens) - 1, len(ids) - 1))
+            sink(Prefilling(len(place.slot.tokens) - 1, len(ids) - 1, (perf_counter() - start) * 1e3))
             return ticket.cancelled or self._closing.is_set()
 
         try:
@@ -374,7 +382,7 @@ class Engine:
             self._runtime = self._make()
         return self._runtime
 
-    def _load(self, choice: ModelChoice, progress: Callable[[float], None] | None) -> Loaded:
+    def _load(self, choice: ModelChoice, progress: Callable[[float], object] | None) -> Loaded:
         self._worker.start()
         runtime = self._get_runtime()
         target = runtime.read_model(choice.model)
@@ -389,17 +397,26 @@ class Engine:
             )
         self._cancel_live()
 
-        def report(done: float) -> bool:
-            if progress is not None:
-                progress(done)
-            return not self._closing.is_set()
+        given_up = False
 
-        if self._models is None or not self._models.serves(choice):
-            if self._models is not None:
-                self._models.close()
-                self._models = None
-            self._models = LoadedModels(runtime, choice, self._worker, report, plan)
-        self._models.set_draft(choice, masked, notices, plan, off)
+        def report(done: float) -> bool:
+            nonlocal given_up
+            given_up = given_up or (progress is not None and progress(done) is False)
+            return not (given_up or self._closing.is_set())
+
+        try:
+            if self._models is None or not self._models.serves(choice):
+                if self._models is not None:
+                    self._models.close()
+                    self._models = None
+                self._models = LoadedModels(runtime, choice, self._worker, report, plan)
+            self._models.set_draft(choice, masked, notices, plan, report, off)
+        except UserError:
+            if given_up:
+                raise LoadGivenUp() from None
+            raise
+        if given_up:  # while the draft model was read, without which the target would do
+            raise LoadGivenUp()
         return self._models.describe()
 
     def _plan(self, choice: ModelChoice, target: ModelFile, draft: ModelFile | None) -> tuple[Plan, str]:

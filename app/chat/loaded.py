@@ -10,7 +10,7 @@ from pardec_chat.app.chat.earlier import Earlier, is_agreed
 from pardec_chat.app.chat.grammar import Grammars
 from pardec_chat.app.chat.learned import Learned
 from pardec_chat.app.chat.overflow import fit
-from pardec_chat.app.chat.request import Loaded, Message, ModelChoice, Notice, Request, Sink
+from pardec_chat.app.chat.request import Loaded, Message, ModelChoice, Notice, Request, Sink, Thinking
 from pardec_chat.app.chat.template import Template, TemplateWorker
 from pardec_chat.backends.base import Drafter, LoadOptions, Method, Runtime, Slot, Target
 from pardec_chat.backends.decoding.calibration import calibrate
@@ -67,7 +67,6 @@ class LoadedModels:
         self._earlier: Earlier | None = None
         self._build = runtime.describe()
         self._slots = slots = choice.slots
-        self._report = report
         self.choice = choice
         #: What is in memory and where, as planned.
         self.plan = plan
@@ -98,7 +97,13 @@ class LoadedModels:
         return replace(mine, draft=None, unchecked=False) == replace(choice, draft=None, unchecked=False)
 
     def set_draft(
-        self, choice: ModelChoice, masked: tuple[int, ...], notices: Sequence[str], plan: Plan, off: str = ""
+        self,
+        choice: ModelChoice,
+        masked: tuple[int, ...],
+        notices: Sequence[str],
+        plan: Plan,
+        report: Callable[[float], bool],
+        off: str = "",
     ) -> None:
         """Take the draft model of `choice` in place of the present one; without one when it cannot be loaded.
 
@@ -127,7 +132,7 @@ class LoadedModels:
                     draft=True,
                     cache_type=choice.cache_type,
                     gpu_layers=plan.draft_gpu_layers,
-                    progress=self._report,
+                    progress=report,
                 )
             )
         except UserError as error:
@@ -147,6 +152,7 @@ class LoadedModels:
             notices=tuple(self._notices),
             plan=self.plan,
             placed=Counter(self.target.placed) + Counter({} if self._draft is None else self._draft.placed),
+            rewinds=self.target.capabilities.rewind != "none",
         )
 
     def encode(self, request: Request, sink: Sink) -> list[int]:
@@ -158,11 +164,12 @@ class LoadedModels:
             ids = ids or vocabulary.encode("\n", add_special=True, parse_special=False)
             return [*ids, *request.answer_ids]
         notices: tuple[str, ...] = ()
+        thinks = False
 
         def encode(messages: Sequence[Message]) -> list[int]:
-            nonlocal notices
+            nonlocal notices, thinks
             rendered = self._template.render(messages, request.tools)
-            notices = rendered.notices
+            notices, thinks = rendered.notices, rendered.text.rstrip().endswith("<think>")
             # Most templates write the begin token themselves; where they do not, the model still wants it once.
             add = vocabulary.begins_with_bos and not (vocabulary.bos and rendered.text.startswith(vocabulary.bos))
             return [*vocabulary.encode(rendered.text, add_special=add, parse_special=True), *request.answer_ids]
@@ -171,6 +178,8 @@ class LoadedModels:
         ids, dropped = fit(request.messages, encode, n_ctx - answer, n_ctx, drop=request.overflow == "drop")
         for notice in notices:
             sink(Notice(notice))
+        if thinks:
+            sink(Thinking())
         if dropped:
             sink(Notice(f"The oldest {dropped} messages no longer fit the context and were left out."))
         return ids

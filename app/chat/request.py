@@ -113,6 +113,7 @@ class Loaded:
     """What is loaded now. notices: what the user should know, such as a draft that was left out.
 
     plan: what was expected to be taken, and where; placed: bytes on each device, as the runtime tells.
+    rewinds: whether what was read can be taken back, so that a question beside the conversation costs no reading it again.
     """
 
     model: str
@@ -122,6 +123,7 @@ class Loaded:
     notices: tuple[str, ...]
     plan: Plan | None = None
     placed: Mapping[str, int] = field(default_factory=dict)
+    rewinds: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,10 +178,16 @@ class Queued:
 
 @dataclass(frozen=True, slots=True)
 class Prefilling:
-    """The prompt is being evaluated: `done` of `total` tokens are in the cache."""
+    """The prompt is being evaluated: `done` of `total` tokens are in the cache, `ms` after it began."""
 
     done: int
     total: int
+    ms: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    """The template has opened the answer's reasoning already: only the mark that closes it will come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,20 +197,29 @@ class Notice:
     text: str
 
 
+#: Text that a token completed (empty in the middle of a character), and what guessed the token; `plain` is the target's own.
+Piece = tuple[str, Method]
+
+
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """One step: text that may be shown now (empty while a character or a possible stop string is held back)."""
+    """One step: text that may be shown now (empty while a character or a possible stop string is held back).
+
+    pieces: the same text, token by token.
+    """
 
     text: str
     step: Step
     figures: Figures
+    pieces: Sequence[Piece] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
     """The answer is whole. text, token_ids, logprobs, counts and the cache end at one and the same place.
 
-    finish_reason: stop, length, or cancelled. tail: the text that was still held back and belongs to the answer.
+    finish_reason: stop, length, or cancelled. tail: the text that was still held back and belongs to the answer, in `pieces`
+        token by token.
     timings: see `Stats.timings`.
     """
 
@@ -213,6 +230,7 @@ class Finished:
     finish_reason: Literal["stop", "length", "cancelled"]
     figures: Figures
     timings: dict[str, object]
+    pieces: Sequence[Piece] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +240,6 @@ class Failed:
     error: UserError
 
 
-Event = Queued | Prefilling | Notice | Delta | Finished | Failed
+Event = Queued | Prefilling | Thinking | Notice | Delta | Finished | Failed
 #: Called on the engine's thread; must return at once.
 Sink = Callable[[Event], None]

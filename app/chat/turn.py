@@ -6,7 +6,7 @@ import re
 from time import perf_counter
 
 from pardec_chat.app.chat.detokenizer import Detokenizer
-from pardec_chat.app.chat.request import Delta, Failed, Figures, Finished, Notice, Request, Sink, Status
+from pardec_chat.app.chat.request import Delta, Failed, Figures, Finished, Notice, Piece, Request, Sink, Status
 from pardec_chat.app.chat.stop import StopStrings
 from pardec_chat.backends.base import Method, TokenLogprobs, Vocabulary
 from pardec_chat.backends.decoding.loop import Generation, Step
@@ -50,6 +50,9 @@ class Turn:
         # Characters of the text after each token, held-back ones included: where a cut falls in tokens.
         self._lengths: list[int] = []
         self._length = 0
+        # What guessed each token; the first token and the first character that nobody was told of.
+        self._origins: list[Method] = []
+        self._next = self._told = 0
         self._logprobs: list[TokenLogprobs] = []
         # With auto: the latest choice to guess, and the steps since; one plain step between two says nothing new.
         self._guess: Choice | None = None
@@ -70,8 +73,9 @@ class Turn:
         else:
             self._steps_since += 1
         shown = []
-        for token in step.tokens:
+        for token, origin in zip(step.tokens, step.origins, strict=True):
             text = self._detokenizer.push(token)
+            self._origins.append(origin)
             self._length += len(text)
             self._lengths.append(self._length)
             ready, end = self._stops.push(text)
@@ -82,13 +86,29 @@ class Turn:
                 break
         text = "".join(shown)
         self._shown.append(text)
-        self._sink(Delta(text, step, self.figures()))
+        self._sink(Delta(text, step, self.figures(), self._pieces(text)))
+
+    def _pieces(self, text: str) -> tuple[Piece, ...]:
+        """`text`, which follows what was told before, cut where its tokens end."""
+        pieces = []
+        begin, end = self._told, self._told + len(text)
+        while self._next < len(self._lengths):
+            length = self._lengths[self._next]
+            stop = min(length, end)
+            if length <= end or stop > self._told:
+                pieces.append((text[self._told - begin : stop - begin], self._origins[self._next]))
+                self._told = stop
+            if length > end:  # the rest of the token is held back
+                break
+            self._next += 1
+        return tuple(pieces)
 
     def _cut(self, end: int) -> None:
         """The text ends at character `end`: keep the tokens that are needed for it, and no more."""
         kept = next((i + 1 for i, length in enumerate(self._lengths) if length >= end), 0) if end else 0
         self.generation.cut(kept)
         del self._lengths[kept:]
+        del self._origins[kept:]
         del self._logprobs[kept:]
 
     def finish(self, *, cancelled: bool = False) -> None:
@@ -96,7 +116,10 @@ class Turn:
         self._over = True
         tail = ""
         if not self._stopped:
-            tail = self._stops.push(self._detokenizer.finish())[0] + self._stops.finish()
+            mark = self._detokenizer.finish()
+            if self._lengths:  # the mark of a character that never became whole is the last token's
+                self._lengths[-1] += len(mark)
+            tail = self._stops.push(mark)[0] + self._stops.finish()
             self._shown.append(tail)
         reason = self.generation.finish_reason
         assert reason is not None or cancelled
@@ -112,6 +135,7 @@ class Turn:
                 finish_reason=reason or "cancelled",
                 figures=self.figures(),
                 timings=self.generation.stats.timings(),
+                pieces=self._pieces(tail),
             )
         )
 

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from dataclasses import dataclass, field
 
-from pardec_chat.app.chat.request import Delta, Event, Failed, Figures, Finished, Notice, Prefilling, Queued
+from pardec_chat.app.chat.request import Delta, Event, Failed, Figures, Finished, Notice, Prefilling, Queued, Thinking
 from pardec_chat.app.endpoint.timings import Tally
 from pardec_chat.backends.base import TokenLogprobs
 
@@ -85,7 +85,7 @@ class Feed:
                 taken.reading = (event.done, event.total)
             elif isinstance(event, Notice):
                 taken.notices.append(event.text)
-            else:
+            elif not isinstance(event, Thinking):
                 taken.end = event
         self._bell.ring()
 

@@ -25,6 +25,7 @@ from pardec_chat.app.chat.request import (
     Queued,
     Request,
     Status,
+    Thinking,
 )
 from pardec_chat.backends import memory
 from pardec_chat.backends.base import Method
@@ -33,6 +34,7 @@ from pardec_chat.backends.errors import (
     BadSetting,
     ContextFull,
     DoesNotFit,
+    LoadGivenUp,
     MethodUnavailable,
     ModelUnreadable,
     OutOfMemory,
@@ -792,3 +794,104 @@ def wait_until(true: Callable[[], bool]) -> None:
     while not true():
         assert time.monotonic() < end
         os.sched_yield()
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("stop", ["", "hij", "cde", "dx"])
+def test_M04_each_token_is_told_with_what_guessed_it(start: Start, depth: int, stop: str) -> None:
+    text, guesses = "abcdefghij", "abcdqfghiz"  # wrong at the places 4 and 9
+    engine = start(FakeRuntime({"a": says(text), "d": says(guesses)}), ModelChoice(Path("a"), Path("d")))
+    client = Client()
+    engine.submit(
+        Request(
+            messages=[Message("user", "hi")],
+            sampling=GREEDY,
+            method=Method.DRAFT,
+            depth=depth,
+            stop=[stop] if stop else [],
+        ),
+        client,
+    )
+    finished = client.finished()
+    steps, told, shown = client.of(Delta), [], ""
+    for step in steps:
+        assert isinstance(step, Delta)
+        assert "".join(text for text, _ in step.pieces) == step.text
+        told += step.pieces
+    told += finished.pieces
+    origins = [origin for step in steps for origin in step.step.origins]  # type: ignore[union-attr]
+    shown = "".join(text for text, _ in told)
+    assert shown == finished.text == (text[: text.index(stop)] if stop in text and stop else text)
+    # Each letter is a token; the end token has no text and comes last, where it is reached.
+    assert [origin for text, origin in told if text] == origins[: len(shown)]
+    assert all(origins[place] is Method.PLAIN for place in (4, 9) if place < len(shown))
+    assert Method.DRAFT in origins
+
+
+@pytest.mark.parametrize("cuts", [(1, 2), (1, 1, 2), (4,), (2, 2), (3, 1)])
+def test_M04_a_character_over_several_tokens_is_told_with_the_last_of_them(start: Start, cuts: tuple[int, ...]) -> None:
+    emoji, pieces, at = "🙂".encode(), list(PIECES), 0
+    for token, size in enumerate(cuts):
+        pieces[token + 1] = emoji[at : at + size]
+        at += size
+    pieces[len(cuts)] = emoji[at - cuts[-1] :]
+    answer = [*range(1, len(cuts) + 1), 20, END]
+    rows = replies(len(pieces), REPLY, answer)
+    target = ScriptedTarget(rows, pieces, {END, EOS}, chat_template=TEMPLATE, texts=TEXTS, n_ctx=256)
+    engine = start(FakeRuntime({"a": target}), A)
+    client = Client()
+    engine.submit(Request(messages=[Message("user", "hi")], sampling=GREEDY), client)
+    told = [piece for delta in client.finished() and client.of(Delta) for piece in delta.pieces]  # type: ignore[union-attr]
+    texts = [text for text, _ in told]
+    assert texts == [*[""] * (len(cuts) - 1), "🙂", "t", ""]
+
+
+def test_a_template_that_opens_the_reasoning_is_told(start: Start) -> None:
+    opened = ScriptedTarget(
+        replies(len(PIECES), REPLY, [*ids("abc"), END]),
+        PIECES,
+        {END, EOS},
+        chat_template=TEMPLATE + "<think>\n",
+        texts=[*TEXTS],
+        n_ctx=256,
+    )
+    engine = start(FakeRuntime({"a": opened, "b": says("abc")}), A)
+    for path, told in (("a", 1), ("b", 0)):
+        engine.load(ModelChoice(Path(path))).result(20)
+        client = Client()
+        engine.submit(Request(messages=[Message("user", "hi")], sampling=GREEDY), client)
+        client.finished()
+        assert len(client.of(Thinking)) == told
+
+
+@pytest.mark.parametrize("at", [0.5, 1.0])
+@pytest.mark.parametrize("part", [0, 1])
+def test_a_load_can_be_given_up_and_the_engine_loads_another(start: Start, at: float, part: int) -> None:
+    engine = start(FakeRuntime({"a": says("abc"), "b": says("xyz"), "d": says("abc")}), A)
+    seen: list[float] = []
+
+    def progress(done: float) -> bool:
+        seen.append(done)
+        return not (done == at and seen.count(at) == part + 1)
+
+    with pytest.raises(LoadGivenUp):
+        engine.load(ModelChoice(Path("b"), Path("d")), progress).result(20)
+    engine.load(A).result(20)
+    assert ask(engine, "hi").text == "abc"
+
+
+def test_the_tokens_of_a_text_are_counted_by_the_loaded_model(start: Start) -> None:
+    engine = start(FakeRuntime({"a": says("abc")}))
+    with pytest.raises(UserError, match="No model"):
+        engine.count("abc").result(20)
+    engine.load(A).result(20)
+    assert engine.count("abc def").result(20) == 7
+
+
+def test_reading_a_prompt_tells_its_time(start: Start) -> None:
+    engine = start(FakeRuntime({"a": says("abc")}), A)
+    client = Client()
+    engine.submit(Request(messages=[Message("user", "a" * 100)], sampling=GREEDY), client)
+    client.finished()
+    times = [event.ms for event in client.of(Prefilling)]  # type: ignore[union-attr]
+    assert times == sorted(times) and all(ms >= 0 for ms in times)
