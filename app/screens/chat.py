@@ -39,7 +39,6 @@ from pardec_chat.app.screens.race import RaceScreen
 from pardec_chat.app.screens.session import ChatOptions, EngineLike, Session
 from pardec_chat.app.screens.turn import Turn
 from pardec_chat.app.widgets.body import Body
-from pardec_chat.app.widgets.conversation import Conversation
 from pardec_chat.app.widgets.header import Header
 from pardec_chat.app.widgets.keys import Keys
 from pardec_chat.app.widgets.message import UserMessage
@@ -49,6 +48,7 @@ from pardec_chat.app.widgets.note import Note
 from pardec_chat.app.widgets.pacer import Pacer
 from pardec_chat.app.widgets.prompt import Prompt
 from pardec_chat.app.widgets.reply import Reply
+from pardec_chat.app.widgets.transcript import Transcript
 from pardec_chat.app.widgets.welcome import Welcome
 from pardec_chat.backends.errors import DoesNotFit, UserError
 
@@ -138,9 +138,9 @@ class ChatScreen(Screen[None]):
         yield Keys(_SELDOM)
 
     @property
-    def conversation(self) -> Conversation:
+    def conversation(self) -> Transcript:
         """The messages."""
-        return self.query_one(Conversation)
+        return self.query_one(Transcript)
 
     @property
     def prompt(self) -> Prompt:

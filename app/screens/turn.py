@@ -9,6 +9,7 @@ from pardec_chat.app.screens.answer import Answer
 from pardec_chat.app.widgets import wording
 from pardec_chat.app.widgets.note import Note
 from pardec_chat.app.widgets.reply import Reply
+from pardec_chat.backends.base import Method
 
 if TYPE_CHECKING:
     from pardec_chat.app.chat.request import Event
@@ -39,10 +40,9 @@ class Turn:
         notices, answer.notices = answer.notices, []
         for notice in notices:
             self.reply.add_note(Note(notice))
-        text = "".join(self._unwritten)
-        self._unwritten.clear()
-        await self.reply.write(text)
+        pieces, self._unwritten = self._unwritten, []
+        self.reply.write([(text, Method.PLAIN) for text in pieces if text])
         if answer.error is not None:
             self.reply.add_note(Note.of(answer.error))
         if answer.over:
-            await self.reply.finish(wording.answer(answer.finished) if answer.finished else ())
+            self.reply.finish(wording.answer(answer.finished) if answer.finished else ())

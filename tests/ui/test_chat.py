@@ -12,13 +12,13 @@ from textual.app import SystemCommand
 from pardec_chat.app.app import PardecChat
 from pardec_chat.app.chat import earlier
 from pardec_chat.app.chat.request import Failed, Prefilling, Queued
-from pardec_chat.app.widgets.conversation import Conversation
 from pardec_chat.app.widgets.header import Header
 from pardec_chat.app.widgets.message import UserMessage
 from pardec_chat.app.widgets.metrics import MetricsPanel
 from pardec_chat.app.widgets.metrics_line import MetricsLine
 from pardec_chat.app.widgets.note import Note
 from pardec_chat.app.widgets.reply import Reply
+from pardec_chat.app.widgets.transcript import Transcript
 from pardec_chat.backends.base import Method
 from pardec_chat.backends.errors import ModelUnreadable, PairImpossible, QueueFull, UserError
 from pardec_chat.tests.ui.fake_engine import DRAFT, LARGE, SMALL, FakeEngine, delta, figures, finished, on_thread
@@ -232,7 +232,7 @@ async def test_reader_is_left_alone(make_app: MakeApp, engine: FakeEngine) -> No
         turn = engine.turns[0]
         lines = "\n\n".join(f"line {i}" for i in range(40))
         turn.send(delta(lines))
-        conversation = app.query_one(Conversation)
+        conversation = app.query_one(Transcript)
         await until(pilot, lambda: "line 39" in screen_text(app))
         assert not conversation.more_below
         await pilot.press("pageup")
