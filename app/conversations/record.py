@@ -71,9 +71,9 @@ class AnswerRecord(Rates):
             fields["accepted_per_position"] = tuple(map(float, fields["accepted_per_position"]))
             record = AnswerRecord(**fields)
             record.acceptance_rate, record.tokens_per_step, record.speedup  # noqa: B018  # numbers, or they raise
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             return None
-        return record
+        return record if isinstance(record.model, str) and isinstance(record.finish_reason, str) else None
 
 
 @dataclass(frozen=True, slots=True)
