@@ -238,6 +238,11 @@ class EndpointSwitched(Message):
 
 
 @dataclass
+class AttachmentDropped(Message):
+    """The last file is not to go with the next message."""
+
+
+@dataclass
 class SummariesRead(Message):
     """The list of conversations, or what a search found; `number` counts the questions of the list."""
 

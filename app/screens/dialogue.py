@@ -161,6 +161,7 @@ class Dialogue:
 
     def _begin(self, question: Node, setup: Setup) -> Turn:
         session, conversation = self.session, self.conversation
+        self._settle_early()
         conversation.leaf = question.id
         messages = self.messages(question, setup.system)
         answer = conversation.add(Node("assistant", "", question.id, state="writing"))
@@ -239,7 +240,14 @@ class Dialogue:
     def close(self) -> None:
         """The app is being left: what came of the answer on its way is kept as it is."""
         self.stop()
+        self._settle_early()
+
+    def _settle_early(self) -> None:
+        """Nobody waits for the end of the answer on its way: what came of it so far is what is kept."""
         turn = self.turn
-        if turn is not None and not turn.answer.over and self.keeper is not None:
-            node = replace(turn.settle(), state="stopped")
+        if turn is None or turn.answer.over:
+            return
+        node = turn.settle()
+        node.state = "stopped"
+        if self.keeper is not None:
             self.keeper.put_node(turn.conversation.id, node)

@@ -53,7 +53,7 @@ class Shelf(Container):
         super().__init__()
         self.keeper: KeeperLike | None = None
         self.current = ""
-        self._summaries: Sequence[Summary] = ()
+        self.summaries: Sequence[Summary] = ()
         self._query = ""
         self._number = 0
         self._deleted: list[str] = []
@@ -87,11 +87,11 @@ class Shelf(Container):
         """The newest list alone is shown."""
         message.stop()
         if message.number == self._number:
-            self._summaries = message.summaries
+            self.summaries = message.summaries
             self._draw()
 
     def _draw(self) -> None:
-        self.sidebar.show(self._summaries, self.current, bool(self._query))
+        self.sidebar.show(self.summaries, self.current, bool(self._query))
 
     def _then(self, future: Future[Any], make: Callable[[Any], TextualMessage]) -> None:
         def report(future: Future[Any]) -> None:
@@ -127,7 +127,7 @@ class Shelf(Container):
     @on(Sidebar.PinToggled)
     def pin(self, message: Sidebar.PinToggled) -> None:
         """To the top of the list, or back to its place."""
-        pinned = not next((one.pinned for one in self._summaries if one.id == message.id), False)
+        pinned = not next((one.pinned for one in self.summaries if one.id == message.id), False)
         if self.keeper is not None:
             self.keeper.pin(message.id, pinned)
             self.post_message(self.Pinned(message.id, pinned))

@@ -16,7 +16,7 @@ from textual.widgets import Static
 
 from pardec_chat.app.conversations.conversation import Conversation, Node
 from pardec_chat.app.conversations.setup import Setup
-from pardec_chat.app.messages import Progressed, PromptSubmitted, TurnEvents
+from pardec_chat.app.messages import AttachmentDropped, Progressed, PromptSubmitted, TurnEvents
 from pardec_chat.app.screens.answer import Answer
 from pardec_chat.app.screens.dialogue import Dialogue
 from pardec_chat.app.screens.message_actions import MessageActions
@@ -40,7 +40,7 @@ from pardec_chat.backends.base import Method
 Place = Literal["panel", "line", "none"]
 PLACES: tuple[Place, ...] = ("panel", "line", "none")
 #: How long nothing is to be done before the model makes a title.
-_IDLE_SECONDS = 1.5
+IDLE_SECONDS = 1.5
 _GLYPH, _EDITING = "›", "✎"
 _NO_MODEL = "No model is loaded: F3 chooses one, F7 gets more."
 
@@ -228,6 +228,13 @@ class Talk(Vertical):
         await self.transcript.add(self._make(dialogue.conversation.nodes[turn.node.parent or ""]))
         await self._begin(turn)
 
+    @on(AttachmentDropped)
+    def drop(self) -> None:
+        """Take the last file away."""
+        if self.dialogue.attachments:
+            self.dialogue.attachments.pop()
+            self.show_state()
+
     async def _begin(self, turn: Turn) -> None:
         if turn.answer.over:
             turn.follow(reply := Reply(turn.asked.model, node_id=turn.node.id))
@@ -263,7 +270,7 @@ class Talk(Vertical):
         self._tell()
         if self.titles.wanted:
             self._disturb()
-            self._idle = self.set_timer(_IDLE_SECONDS, self.titles.ask)
+            self._idle = self.set_timer(IDLE_SECONDS, self.titles.ask)
 
     async def _draw(self) -> None:
         turn = self.dialogue.turn

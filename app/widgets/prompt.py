@@ -9,7 +9,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.widgets import TextArea
 
-from pardec_chat.app.messages import PromptSubmitted
+from pardec_chat.app.messages import AttachmentDropped, PromptSubmitted
 from pardec_chat.app.plain_text import visible
 
 #: Only ctrl+j is one everywhere: many terminals send the others as enter.
@@ -98,6 +98,13 @@ class Prompt(TextArea):
         """It was not taken: here it is again, before what was typed since."""
         self.text = text + self.text
         self.move_cursor(self.document.end)
+
+    def action_delete_left(self) -> None:
+        """A character, or of an empty prompt what goes with it."""
+        if self.text:
+            super().action_delete_left()
+        else:
+            self.post_message(AttachmentDropped())
 
     def action_cursor_up(self, select: bool = False) -> None:
         """Up a line, or from the first one to the prompt before."""
