@@ -16,10 +16,8 @@ from typing import Any, ClassVar
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
-from textual.theme import Theme
 
-from pardec_chat.app import locations
-from pardec_chat.app.palette import DARK, LIGHT, Palette
+from pardec_chat.app import locations, themes
 from pardec_chat.app.screens.chat import ChatScreen
 from pardec_chat.app.screens.session import ChatOptions, EngineLike, ModelEntry
 from pardec_chat.app.terminal import guarded_terminal
@@ -30,28 +28,6 @@ logger = logging.getLogger(__name__)
 
 #: What the engine may take to end, when everything else is over already.
 _CLOSE_SECONDS = 1.2
-
-
-def _theme(name: str, palette: Palette, *, dark: bool) -> Theme:
-    return Theme(
-        name=name,
-        dark=dark,
-        primary=palette.primary,
-        accent=palette.primary,
-        secondary=palette.primary,
-        foreground=palette.foreground,
-        background=palette.background,
-        surface=palette.surface,
-        panel=palette.surface,
-        success=palette.primary,
-        warning=palette.warning,
-        error=palette.error,
-        variables={"rule": palette.rule, "quiet": palette.quiet, "track": palette.track},
-    )
-
-
-_DARK = _theme("pardec-dark", DARK, dark=True)
-_LIGHT = _theme("pardec-light", LIGHT, dark=False)
 
 
 def make_engine(runtime: str = "llamacpp") -> EngineLike:
@@ -66,7 +42,7 @@ class PardecChat(App[None]):
 
     TITLE = "pardec-chat"
     # Textual reads the style sheet of a screen when it is pushed; the first one is not.
-    CSS_PATH = ["screens/common.tcss", "screens/chat.tcss"]  # noqa: RUF012  # the name and the kind are Textual's
+    CSS_PATH = ["screens/common.tcss", "screens/ansi.tcss", "screens/chat.tcss"]  # noqa: RUF012  # the name and the kind are Textual's
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+p", "command_palette", "menu", tooltip="All commands, and themes", priority=True, id="menu"),
         Binding("ctrl+q", "quit", "quit", tooltip="Leave; an answer on its way is ended", priority=True, id="quit"),
@@ -81,9 +57,9 @@ class PardecChat(App[None]):
         self.chat = ChatScreen(options, make_engine)
         #: Whether a fault of ours ended the app; the log has the traceback.
         self.failed = False
-        for theme in (_DARK, _LIGHT):
+        for theme in themes.OURS:
             self.register_theme(theme)
-        self.theme = options.theme if options.theme in self.available_themes else _DARK.name
+        self.theme = options.theme if options.theme in self.available_themes else themes.DEFAULT
 
     def get_default_screen(self) -> Screen[None]:
         """The chat is all there is at first."""
@@ -91,7 +67,7 @@ class PardecChat(App[None]):
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Our colour names, for themes that are not ours."""
-        return {"rule": "#80808040", "quiet": "#808080", "track": "#80808060"}
+        return themes.defaults(self.current_theme)
 
     def on_mount(self) -> None:
         """Leave in good order when the terminal or the system says so."""

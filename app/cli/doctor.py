@@ -62,6 +62,7 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
     yield from ("", "files")
     for name, file in report["files"].items():
         yield f"  {name}: {file['path']}{'' if file['exists'] else '  (not there)'}"
+    yield from _settings_lines(report)
     terminal = report["terminal"]
     what = terminal["term"] if terminal["is_terminal"] else "none here"
     yield ""
@@ -74,6 +75,14 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
         yield f"  {problem['mend']}"
     if not report["problems"]:
         yield "Nothing is wrong."
+
+
+def _settings_lines(report: dict[str, Any]) -> Iterator[str]:
+    settings = report["settings"]
+    yield from ("", "settings")
+    yield f"  {settings['path']}{'' if settings['exists'] else '  (not there: the defaults hold)'}"
+    for problem in settings["problems"]:
+        yield f"  {'' if problem['line'] is None else 'line {}: '.format(problem['line'])}{problem['what']}"
 
 
 def _state(runtime: dict[str, Any]) -> str:
