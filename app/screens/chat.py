@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import ClassVar
+from dataclasses import replace
+from time import monotonic
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -25,12 +27,17 @@ from pardec_chat.app.widgets.prompt import Prompt
 from pardec_chat.app.widgets.sidebar import Sidebar
 from pardec_chat.backends.errors import UserError
 
+if TYPE_CHECKING:
+    from pardec_chat.app.settings import Chat, Look, Settings
+
 logger = logging.getLogger(__name__)
 
 #: From this width on the panel stands beside the conversation unless the user wants it otherwise; and the list.
 _WIDE, LIST_BESIDE = 100, 120
 #: Keys that the line at the bottom shows only where it is wide.
-_SELDOM = ("f5", "f6", "f7")
+_SELDOM = ("ctrl+t", "f4", "f5")
+#: What writing the last messages down may take at the end.
+_WRITE_SECONDS = 1.0
 
 
 class ChatScreen(ToolsScreen):
@@ -93,6 +100,7 @@ class ChatScreen(ToolsScreen):
             "ctrl+g", "history", "figures", show=False, tooltip="The figures of this conversation over time", id="history"
         ),
         Binding("ctrl+o", "attach", "attach", show=False, tooltip="Add a text file to the next message", id="attach"),
+        Binding("f10", "details", "details", show=False, key_display="F10", tooltip="What is known about the last error", id="details"),
         Binding("f1", "help", "keys", key_display="F1", tooltip="All keys, what the figures mean", id="help"),
     ]
 
@@ -105,6 +113,9 @@ class ChatScreen(ToolsScreen):
         self._listed = ("", "", 0.0)
         self._pace = Pacer(self, self._show_progress)
         self._told_of_keeping = ""
+        # The settings as they were taken over last.
+        self._look: Look | None = None
+        self._chat: Chat | None = None
 
     # ---- what is seen ----
 
@@ -211,6 +222,10 @@ class ChatScreen(ToolsScreen):
 
     # ---- conversations ----
 
+    def list_changed(self) -> None:
+        """There are other conversations than before."""
+        self.shelf.refresh_list()
+
     @on(ConversationRead)
     async def show_conversation(self, message: ConversationRead) -> None:
         """Show what was read."""
@@ -279,6 +294,28 @@ class ChatScreen(ToolsScreen):
         """A new conversation."""
         await self.talk.clear()
         self.leave_list()
+
+    def follow_settings(self, settings: Settings) -> None:
+        """What the user's file says, now and whenever it is changed."""
+        look = settings.look
+        if look != self._look:
+            self._look = look
+            self._figures = None if look.figures == "auto" else look.figures
+            self._list = {"auto": None, "shown": True, "hidden": False}[look.conversations]
+            self.talk.tinted = look.tint
+            self._place()
+        if not self.dialogue.conversation.nodes and settings.chat != self._chat:
+            self.use(replace(self.session.options.setup(), model=self.session.setup.model, draft=self.session.setup.draft))
+        self._chat = settings.chat
+
+    def close(self, timeout: float) -> None:
+        """End all that runs, what was said kept; waits `timeout` seconds at most in all, and is harmless when done twice."""
+        end = monotonic() + timeout
+        self.dialogue.keep_unsent(self.prompt.text if self.is_mounted else "")
+        self.dialogue.close()
+        if self.dialogue.keeper is not None:
+            self.dialogue.keeper.close(max(_WRITE_SECONDS if timeout else 0.0, end - monotonic()))
+        self.session.close(max(0.0, end - monotonic()))
 
     # ---- what keys do ----
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pardec_chat.app.screens.dialogue import KeeperLike
     from pardec_chat.app.screens.downloads import WizardLike
     from pardec_chat.app.screens.endpoint import EndpointLike
+    from pardec_chat.app.settings import Settings
     from pardec_chat.app.settings_file import SettingsFile
     from pardec_chat.backends.decoding.explain import Explanation
     from pardec_chat.backends.decoding.params import SamplingParams
@@ -91,7 +92,8 @@ class ChatOptions:
     model: what to load at once; None leaves it to the user. sampling: None takes the defaults.
     system: system prompt, empty for none. choices: the models on disk; read each time a picker opens.
     titles: whether the model gives conversations their titles while nothing else is to be done. keeper: makes what keeps
-    conversations; None keeps none. settings: the user's file; None where there is none.
+    conversations; None keeps none. settings: the user's file; None where there is none. setup_of: what
+    answers are asked with as the file has it now, and what was given at the start instead.
     slots: answers at the same time. wizard: makes what gets more models here, once it is wanted; None where there is no way.
     verdict: whether one model can guess for another, by their files; None leaves that to the engine. endpoint: makes the
     endpoint of an engine; None where there is none. port: where it is to listen.
@@ -118,12 +120,15 @@ class ChatOptions:
     titles: bool = False
     keeper: Callable[[Callable[[UserError], None]], KeeperLike] | None = None
     settings: SettingsFile | None = None
+    setup_of: Callable[[Settings], Setup] | None = None
     theme: str = "pardec-dark"
 
     def setup(self) -> Setup:
         """What a new conversation is answered with."""
         from pardec_chat.backends.decoding.params import SamplingParams
 
+        if self.settings is not None and self.setup_of is not None:
+            return self.setup_of(self.settings.settings)
         # A depth is meant for the method that was given with it.
         return Setup(
             method=self.method,
@@ -132,6 +137,11 @@ class ChatOptions:
             max_tokens=self.max_tokens,
             system=self.system,
         )
+
+    @property
+    def makes_titles(self) -> bool:
+        """Whether the model gives titles, as things are now."""
+        return self.titles if self.settings is None else self.settings.settings.chat.titles
 
 
 class Session:

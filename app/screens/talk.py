@@ -77,6 +77,8 @@ class Talk(Vertical):
         self._state = state
         self._pace = Pacer(self, self._draw)
         self._idle: Timer | None = None
+        #: For whoever wants to know more about it.
+        self.last_error: BaseException | None = None
 
     def compose(self) -> ComposeResult:
         """The conversation beside the panel, the folded figures, what goes with the next message, the prompt."""
@@ -139,6 +141,7 @@ class Talk(Vertical):
 
     async def note(self, note: Note) -> None:
         """A line of the program's own."""
+        self.last_error = note.error or self.last_error
         await self.transcript.add(note)
 
     # ---- which conversation ----
@@ -266,6 +269,7 @@ class Talk(Vertical):
             self._pace()
             return
         self._pace.drop()
+        self.last_error = turn.answer.error or self.last_error
         turn.draw()
         self._tell()
         if self.titles.wanted:

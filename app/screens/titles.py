@@ -38,7 +38,7 @@ class Titles:
         conversation, answer = dialogue.conversation, dialogue.last_answer
         loaded = session.loaded
         return (
-            session.options.titles
+            session.options.makes_titles
             and conversation.title_by == "words"
             and conversation.id not in self._tried
             and answer is not None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from textual import on, work
 
+from pardec_chat.app import locations
 from pardec_chat.app.chat import earlier
 from pardec_chat.app.messages import EarlierChanged, EndpointSwitched, post
 from pardec_chat.app.plain_text import visible_line
@@ -26,6 +28,7 @@ from pardec_chat.app.widgets.note import Note
 from pardec_chat.backends.errors import UserError
 
 if TYPE_CHECKING:
+    from pardec_chat.app.conversations.conversation import Conversation
     from pardec_chat.app.conversations.setup import Setup
 
 logger = logging.getLogger(__name__)
@@ -66,6 +69,88 @@ class ToolsScreen(ModelsScreen):
             if earlier.is_agreed()
             else "Keeps the tokens of answers on this disk, so that n-grams can copy from them in later conversations"
         )
+
+    def commands(self) -> Iterator[tuple[str, str, Callable[[], object]]]:
+        """What the menu offers beside the keys: title, what it does, how."""
+        yield "Export this conversation", "To Markdown or JSON", self.action_export
+        yield "Import conversations", "Of this app, Open WebUI or LM Studio", self.action_import
+        yield "Details of the last error", "Its causes, and what the log says", self.action_details
+        yield "Settings file", "Where it is; made with all defaults where there is none", self.action_settings
+        yield self.earlier_title, self.earlier_help, self.action_earlier
+
+    @work(group="choose", exclusive=True)
+    async def action_export(self) -> None:
+        """Write the conversation to a file."""
+        from pardec_chat.app.conversations import exchange, export
+        from pardec_chat.app.plain_text import dump_json
+        from pardec_chat.app.screens.exporting import ExportScreen
+
+        conversation = self.dialogue.conversation
+        if not conversation.nodes:
+            self.notify("There is nothing to export yet.", markup=False)
+            return
+
+        def make(kind: str) -> str:
+            return export.markdown(conversation) if kind == "markdown" else dump_json(exchange.dump(conversation))
+
+        def write(path: Path, text: str, over: bool) -> None:
+            export.write(path, text, overwrite=over)
+
+        title, folder = conversation.title, locations.pictures()
+        screen = ExportScreen(title, make, write, folder, export.file_name)
+        path = await self.app.push_screen_wait(screen)
+        if path is not None:
+            self.notify(f"Written to {visible_line(str(path))}", markup=False)
+
+    @work(group="choose", exclusive=True)
+    async def action_import(self) -> None:
+        """Take conversations over from files."""
+        from pardec_chat.app.conversations.importing import read
+        from pardec_chat.app.screens.importing import ImportScreen
+
+        keeper = self.dialogue.keeper
+        if keeper is None:
+            self.notify("Conversations are not kept here.", markup=False)
+            return
+
+        def take(conversations: Sequence[Conversation]) -> None:
+            for conversation in conversations:
+                keeper.put(conversation)
+                for node in conversation.nodes.values():
+                    keeper.put_node(conversation.id, node)
+
+        n = await self.app.push_screen_wait(ImportScreen(read, take))
+        if n:
+            self.notify(f"{n:,} conversations came in." if n > 1 else "One conversation came in.", markup=False)
+            self.list_changed()
+
+    @abstractmethod
+    def list_changed(self) -> None:
+        """There are other conversations than before."""
+
+    def action_details(self) -> None:
+        """What is known about the last error."""
+        from pardec_chat.app.screens.details import DetailsScreen
+
+        error = self.talk.last_error
+        if error is None:
+            self.notify("Nothing has failed so far.", markup=False)
+        else:
+            self.app.push_screen(DetailsScreen(error, "", locations.log_file()))
+
+    def action_settings(self) -> None:
+        """Where the settings are; the file is made, all defaults in it, where there is none."""
+        file = self.session.options.settings
+        if file is None:
+            self.notify("There is no settings file here.", markup=False)
+            return
+        try:
+            if not file.path.exists():
+                file.change({"look.theme": self.app.theme})
+        except UserError as error:
+            self.notify(visible_line(str(error)), severity="error", markup=False)
+            return
+        self.notify(f"{visible_line(str(file.path))} is read again whenever it is changed.", timeout=10, markup=False)
 
     def action_earlier(self) -> None:
         """Begin to keep answers for n-grams, or forget them; the engine says when it is done."""
