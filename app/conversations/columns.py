@@ -119,8 +119,10 @@ def pack_origins(origins: Sequence[Origin]) -> bytes | None:
     names = sorted({method for _, method in origins})
     code = {method: number for number, method in enumerate(names)}
     methods = bytes([code[method] for _, method in origins])
-    counts = struct.pack(f"<{len(origins)}I", *[min(max(n, 0), _MOST) for n, _ in origins])
-    return zlib.compress(" ".join(names).encode() + b"\n" + methods + counts, 1)
+    counts = [n for n, _ in origins]
+    if not 0 <= min(counts) <= max(counts) <= _MOST:
+        counts = [min(max(n, 0), _MOST) for n in counts]
+    return zlib.compress(" ".join(names).encode() + b"\n" + methods + struct.pack(f"<{len(counts)}I", *counts), 1)
 
 
 def unpack_origins(packed: object) -> tuple[Origin, ...]:

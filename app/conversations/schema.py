@@ -139,6 +139,7 @@ def _prepare(db: sqlite3.Connection, path: Path, steps: Sequence[Sequence[str]])
     db.execute("PRAGMA synchronous = FULL")
     db.execute("PRAGMA foreign_keys = ON")
     db.execute("PRAGMA secure_delete = ON")
+    db.execute("PRAGMA cache_size = -16000")  # KB; a search goes through some megabytes at every letter
     while version < len(steps):
         with transaction(db):
             version = _one(db, "PRAGMA user_version")  # another process may have been faster
