@@ -86,7 +86,9 @@ class ChatScreen(ToolsScreen):
             tooltip="The endpoint: other programs ask this model",
             id="endpoint",
         ),
-        Binding("f8", "steps", "steps", show=False, key_display="F8", tooltip="The last steps, guess by guess", id="steps"),
+        Binding(
+            "f8", "steps", "steps", show=False, key_display="F8", tooltip="The last steps, guess by guess", id="steps"
+        ),
         Binding(
             "f9",
             "control",
@@ -97,10 +99,23 @@ class ChatScreen(ToolsScreen):
             id="control",
         ),
         Binding(
-            "ctrl+g", "history", "figures", show=False, tooltip="The figures of this conversation over time", id="history"
+            "ctrl+g",
+            "history",
+            "figures",
+            show=False,
+            tooltip="The figures of this conversation over time",
+            id="history",
         ),
         Binding("ctrl+o", "attach", "attach", show=False, tooltip="Add a text file to the next message", id="attach"),
-        Binding("f10", "details", "details", show=False, key_display="F10", tooltip="What is known about the last error", id="details"),
+        Binding(
+            "f10",
+            "details",
+            "details",
+            show=False,
+            key_display="F10",
+            tooltip="What is known about the last error",
+            id="details",
+        ),
         Binding("f1", "help", "keys", key_display="F1", tooltip="All keys, what the figures mean", id="help"),
     ]
 
@@ -305,7 +320,9 @@ class ChatScreen(ToolsScreen):
             self.talk.tinted = look.tint
             self._place()
         if not self.dialogue.conversation.nodes and settings.chat != self._chat:
-            self.use(replace(self.session.options.setup(), model=self.session.setup.model, draft=self.session.setup.draft))
+            self.use(
+                replace(self.session.options.setup(), model=self.session.setup.model, draft=self.session.setup.draft)
+            )
         self._chat = settings.chat
 
     def close(self, timeout: float) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from pardec_chat.app.conversations.setup import Setup
 from pardec_chat.app.messages import (
     EngineMissing,
     EngineReady,
@@ -21,7 +22,6 @@ from pardec_chat.app.messages import (
     ModelLoaded,
     post,
 )
-from pardec_chat.app.conversations.setup import Setup
 from pardec_chat.app.plain_text import visible_line
 from pardec_chat.backends.base import Method
 from pardec_chat.backends.errors import DoesNotFit, PairImpossible, UserError

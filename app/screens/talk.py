@@ -59,7 +59,9 @@ class Talk(Vertical):
         Binding("left", "branch(-1)", "‹", key_display="←", tooltip="The branch before", id="branch-before"),
         Binding("right", "branch(1)", "›", key_display="→", tooltip="The branch behind", id="branch-behind"),
         Binding("v", "message('compare')", "compare", tooltip="Two answers side by side", id="compare"),
-        Binding("s", "message('steps')", "steps", tooltip="What was guessed, and what became of it", id="message-steps"),
+        Binding(
+            "s", "message('steps')", "steps", tooltip="What was guessed, and what became of it", id="message-steps"
+        ),
         Binding("space", "fold", "fold", tooltip="Open or fold its reasoning", id="fold"),
         Binding("enter", "prompt", "write", show=False, tooltip="Back to the prompt", id="prompt"),
         Binding("up", "walk(-1)", "Message before", show=False, tooltip="The message before", id="message-before"),

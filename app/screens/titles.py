@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pardec_chat.app.conversations.title import clean, question
+from pardec_chat.app.conversations.title import QUESTION, clean
 from pardec_chat.app.messages import Mailbox
 from pardec_chat.backends.base import Method
 from pardec_chat.backends.errors import UserError
@@ -65,7 +65,7 @@ class Titles:
         self._mailbox = Mailbox(0, self._pump)
         messages = dialogue.messages(answer, dialogue.session.setup.system)
         request = Request(
-            messages=[*messages, Message("user", question(conversation.path()))],
+            messages=[*messages, Message("user", QUESTION)],
             sampling=SamplingParams(temperature=0.0),
             max_tokens=_MAX_TOKENS,
             method=Method.PLAIN,

@@ -48,6 +48,8 @@ class ToolsScreen(ModelsScreen):
 
     def action_history(self) -> None:
         """The figures of all answers of this conversation."""
+        from pardec_chat.app.screens.history import HistoryScreen
+
         self.app.push_screen(HistoryScreen(self.dialogue.conversation.title, self.dialogue.conversation.path()))
 
     def action_pays(self) -> None:
