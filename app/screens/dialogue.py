@@ -63,7 +63,7 @@ class KeeperLike(Protocol):
     def restore(self, id: str) -> Future[None]:  # noqa: A002
         """See `Keeper.restore`."""
 
-    def close(self, timeout: float = 10.0) -> None:
+    def close(self, timeout: float = 10.0) -> bool:
         """See `Keeper.close`."""
 
 

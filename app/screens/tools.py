@@ -221,7 +221,7 @@ class ToolsScreen(ModelsScreen):
         if attachment is not None:
             self.dialogue.attachments.append(attachment)
             self.talk.show_state()
-        self.prompt.focus()
+        self.talk.prompt.focus()
 
     @work(group="choose", exclusive=True)
     async def action_endpoint(self) -> None:
