@@ -56,7 +56,7 @@ class PardecChat(App[None]):
 
     TITLE = "pardec-chat"
     # Textual reads the style sheet of a screen when it is pushed; the first one is not.
-    CSS_PATH = ["screens/common.tcss", "screens/ansi.tcss", "screens/chat.tcss"]  # noqa: RUF012  # the name and the kind are Textual's
+    CSS_PATH = ["screens/common.tcss", "screens/ansi.tcss", "screens/chat.tcss", "screens/talk.tcss"]  # noqa: RUF012  # the name and the kind are Textual's
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+p", "command_palette", "menu", tooltip="All commands, and themes", priority=True, id="menu"),
         Binding("ctrl+q", "quit", "quit", tooltip="Leave; an answer on its way is ended", priority=True, id="quit"),

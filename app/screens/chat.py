@@ -303,7 +303,7 @@ class ChatScreen(ToolsScreen):
         else:
             self._list = True
             self._place()
-            self.shelf.sidebar.take_focus()
+            self.shelf.sidebar.enter()
 
     async def action_new(self) -> None:
         """A new conversation."""

@@ -54,13 +54,14 @@ class Shelf(Container):
         self.keeper: KeeperLike | None = None
         self.current = ""
         self.summaries: Sequence[Summary] = ()
-        self._query = ""
+        # What is searched for now, and what the list that is shown was an answer to.
+        self._query = self._shown = ""
         self._number = 0
         self._deleted: list[str] = []
 
     def compose(self) -> ComposeResult:
         """The list alone."""
-        yield Sidebar()
+        yield Sidebar("^L")
 
     @property
     def sidebar(self) -> Sidebar:
@@ -73,7 +74,7 @@ class Shelf(Container):
             return
         self._number += 1
         number, query = self._number, self._query
-        future = self.keeper.search(query) if query else self.keeper.summaries()
+        future = self.keeper.search(query) if query.strip() else self.keeper.summaries()
         self._then(future, lambda summaries: SummariesRead(number, query, summaries))
 
     def show_current(self, id: str) -> None:  # noqa: A002
@@ -87,11 +88,11 @@ class Shelf(Container):
         """The newest list alone is shown."""
         message.stop()
         if message.number == self._number:
-            self.summaries = message.summaries
+            self.summaries, self._shown = message.summaries, message.query
             self._draw()
 
     def _draw(self) -> None:
-        self.sidebar.show(self.summaries, self.current, bool(self._query))
+        self.sidebar.show(self.summaries, self.current, bool(self._shown.strip()), query=self._shown)
 
     def _then(self, future: Future[Any], make: Callable[[Any], TextualMessage]) -> None:
         def report(future: Future[Any]) -> None:
@@ -107,7 +108,7 @@ class Shelf(Container):
     @on(Sidebar.SearchTyped)
     def search(self, message: Sidebar.SearchTyped) -> None:
         """Search as it is typed."""
-        self._query = message.query.strip()
+        self._query = message.query
         self.refresh_list()
 
     @on(Sidebar.Opened)

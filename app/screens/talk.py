@@ -25,7 +25,7 @@ from pardec_chat.app.screens.titles import Titles
 from pardec_chat.app.screens.turn import Turn
 from pardec_chat.app.widgets import wording
 from pardec_chat.app.widgets.body import Body
-from pardec_chat.app.widgets.message import Message
+from pardec_chat.app.widgets.message import Message, UserMessage
 from pardec_chat.app.widgets.metrics import MetricsPanel
 from pardec_chat.app.widgets.metrics_line import MetricsLine
 from pardec_chat.app.widgets.note import Note
@@ -33,7 +33,6 @@ from pardec_chat.app.widgets.pacer import Pacer
 from pardec_chat.app.widgets.prompt import Prompt
 from pardec_chat.app.widgets.reply import Reply
 from pardec_chat.app.widgets.transcript import Transcript
-from pardec_chat.app.widgets.user_message import UserMessage
 from pardec_chat.app.widgets.welcome import Welcome
 from pardec_chat.backends.base import Method
 

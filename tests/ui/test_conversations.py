@@ -14,9 +14,8 @@ from pardec_chat.app.chat.request import Failed
 from pardec_chat.app.conversations.conversation import Attachment, Conversation, Node
 from pardec_chat.app.conversations.keeper import Keeper
 from pardec_chat.app.conversations.store import Store
-from pardec_chat.app.widgets.message import Message
+from pardec_chat.app.widgets.message import Message, UserMessage
 from pardec_chat.app.widgets.reply import Reply
-from pardec_chat.app.widgets.user_message import UserMessage
 from pardec_chat.backends.base import Method
 from pardec_chat.backends.decoding.params import SamplingParams
 from pardec_chat.backends.errors import UserError
