@@ -185,7 +185,9 @@ class ChatScreen(ToolsScreen):
     @property
     def list_shown(self) -> bool:
         """Whether the list is seen: as the user wants, else where it fits beside the conversation."""
-        return self.app.size.width >= LIST_BESIDE if self._list is None else self._list
+        if self._list is None:
+            return self.session.options.keeper is not None and self.app.size.width >= LIST_BESIDE
+        return self._list
 
     @property
     def state(self) -> str:
@@ -366,7 +368,8 @@ class ChatScreen(ToolsScreen):
 
     def action_help(self) -> None:
         """All keys, what the figures mean, and the promise."""
-        self.app.push_screen(HelpScreen([*self.BINDINGS, *self.talk.BINDINGS, *self.app.BINDINGS]))
+        here = ("Keys", [*self.BINDINGS, *self.app.BINDINGS])
+        self.app.push_screen(HelpScreen(here, ("Keys of a message", self.talk.BINDINGS)))
 
     def action_read(self, where: str) -> None:
         """Read on or back while the prompt keeps the keys."""

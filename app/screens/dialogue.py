@@ -218,10 +218,9 @@ class Dialogue:
     def take(self, mailbox: Mailbox) -> Turn | None:
         """Count the events of the latest answer; None where they are of another one."""
         turn = self.turn
-        events = mailbox.take()
         if turn is None or mailbox is not turn.mailbox:
             return None
-        turn.take(events)
+        turn.take(mailbox.take())
         if turn.answer.over:
             self.finish(turn)
         elif self.keeper is not None and turn.wants_keeping(_KEEP_SECONDS):

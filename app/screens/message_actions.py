@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pardec_chat.app.plain_text import visible_line
 from pardec_chat.app.screens.picker import Choice, Picker
+from pardec_chat.app.widgets.reply import Reply
 
 if TYPE_CHECKING:
     from pardec_chat.app.conversations.conversation import Node
@@ -30,7 +31,7 @@ class MessageActions:
 
     async def copy_code(self, message: Message) -> None:
         """A code block; which one is asked where there are several."""
-        blocks = message.code_blocks
+        blocks = message.code_blocks if isinstance(message, Reply) else []
         if not blocks:
             self._talk.notify("There is no code in this message.", markup=False)
             return

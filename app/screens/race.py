@@ -218,7 +218,7 @@ class RaceScreen(Screen[BaseException | None]):
 
     def action_help(self) -> None:
         """All keys, what the figures mean, and the promise."""
-        self.app.push_screen(HelpScreen([*self.BINDINGS, *self.app.BINDINGS]))
+        self.app.push_screen(HelpScreen(("Keys", [*self.BINDINGS, *self.app.BINDINGS])))
 
     @on(Lane.Picked)
     def pick(self, message: Lane.Picked) -> None:

@@ -335,7 +335,7 @@ class Talk(Vertical):
         if action == "fold":
             return isinstance(message, Reply) and message.has_reasoning
         if action == "message" and parameters[0] == "copy_code":
-            return bool(message.code_blocks)
+            return isinstance(message, Reply) and bool(message.code_blocks)
         return action != "message" or parameters[0] != "compare" or message.branch[1] > 1
 
     @work(group="message", exclusive=True)
@@ -415,7 +415,7 @@ class Talk(Vertical):
         """Write this message of the user's anew; the prompt that was being written comes back afterwards."""
         self.dialogue.editing = node.id
         self.dialogue.attachments = list(node.attachments)
-        self.prompt.edit(node.text)
+        self.prompt.begin_edit(node.text)
         self.prompt.focus()
         self.show_state()
 

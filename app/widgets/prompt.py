@@ -82,7 +82,7 @@ class Prompt(TextArea):
         self._sent = list(sent)
         self._recalled = 0
 
-    def edit(self, text: str) -> None:
+    def begin_edit(self, text: str) -> None:
         """Write this anew; what stands here now comes back with `end_edit`, or behind the prompt that is sent."""
         self._aside = self.text
         self.text = visible(text)

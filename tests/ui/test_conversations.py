@@ -230,6 +230,8 @@ async def test_again_makes_another_answer_beside_the_first(make_kept: MakeApp, e
         reply.focus()
         await pilot.press("left")
         await until(pilot, lambda: shown(app) == ["Which colour?", "Green."])
+        await pilot.press("enter")
+        assert app.focused is app.chat.prompt
         await ask(pilot, "Why?")
         assert [m.content for m in engine.turns[-1].request.messages] == ["Which colour?", "Green.", "Why?"]
 
@@ -355,7 +357,7 @@ async def test_backspace_in_an_empty_prompt_takes_the_last_file_away(make_app: M
         await pilot.press("x", "backspace")
         assert len(app.chat.dialogue.attachments) == 2
         await pilot.press("backspace")
-        assert [file.name for file in app.chat.dialogue.attachments] == ["a.txt"]
+        await until(pilot, lambda: [file.name for file in app.chat.dialogue.attachments] == ["a.txt"])
 
 
 async def test_an_idle_model_makes_the_title(
