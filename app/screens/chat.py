@@ -253,8 +253,8 @@ class ChatScreen(ToolsScreen):
     @on(Shelf.Gone)
     async def leave_deleted(self, message: Shelf.Gone) -> None:
         """The conversation that is shown was deleted: begin a new one."""
+        self.dialogue.forget(message.id)
         if message.id == self.dialogue.conversation.id:
-            self.dialogue.stop()
             await self.talk.clear()
 
     @on(Shelf.Renamed)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
 
-from textual import events, on
+from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
@@ -18,8 +18,8 @@ from textual.widgets import ContentSwitcher, Input, Static
 from pardec_chat.app.conversations.setup import Setup
 from pardec_chat.app.lines import Line, wrapped
 from pardec_chat.app.plain_text import visible, visible_line
-from pardec_chat.app.screens import choosing
-from pardec_chat.app.screens.picker import Choice, Picker
+from pardec_chat.app.screens import choosing, presets
+from pardec_chat.app.screens.picker import Picker
 from pardec_chat.app.widgets.choices import Choices
 from pardec_chat.app.widgets.editor import Editor
 from pardec_chat.app.widgets.entry import Entry
@@ -34,7 +34,6 @@ from pardec_chat.backends.errors import UserError
 _SETTINGS = ("Settings", "  changes hold from the next answer on", f"{SIGN}not the default")
 _SYSTEM = ("System prompt", "  what the model is told before the conversation", "")
 _NO_SYSTEM = "Nothing: the model begins with the conversation."
-_DEFAULTS, _OVERWRITE = "defaults", "overwrite"
 _DETAIL_LINES = 2
 _ERROR = "Error: "
 
@@ -194,14 +193,16 @@ class ControlScreen(ModalScreen[Changed | None]):
         elif key == "system":
             self._edit()
         elif key == "method":
-            picker = Picker("Method", choosing.methods(self._panel.why_not), current=self._panel.setup.method)
-            self.app.push_screen(picker, self._take_method)
+            self._choose_method()
         elif key == "preset":
             self._choose_preset()
         else:
             self.dismiss(Changed(self._panel.setup, models=True))
 
-    def _take_method(self, picked: str | None) -> None:
+    @work
+    async def _choose_method(self) -> None:
+        choices, now = choosing.methods(self._panel.why_not), self._panel.setup.method
+        picked = await self.app.push_screen_wait(Picker("Method", choices, current=now))
         if picked is not None:
             self._do(partial(self._panel.set_method, Method(picked)))
 
@@ -215,8 +216,10 @@ class ControlScreen(ModalScreen[Changed | None]):
 
     @on(SettingList.Typed)
     def begin(self, message: SettingList.Typed) -> None:
-        """A digit is the first one of a value."""
-        if (key := ROWS[message.index]) in NUMBERS and not self._typing:
+        """A digit is the first one of a value, or came while the line for it was not ready."""
+        if self._typing:
+            self._entry.insert_text_at_cursor(message.text)
+        elif (key := ROWS[message.index]) in NUMBERS:
             self._type(key, message.text, replaces=False)
 
     def _type(self, key: str, text: str, *, replaces: bool = True) -> None:
@@ -244,7 +247,7 @@ class ControlScreen(ModalScreen[Changed | None]):
         key, text = self._typing, self._entry.value
         if key == "preset":
             self._save(visible_line(text))
-        elif self._do(partial(self._panel.type, key, text)):
+        elif key and self._do(partial(self._panel.type, key, text)):
             self._end_typing()
 
     def _end_typing(self) -> None:
@@ -292,63 +295,41 @@ class ControlScreen(ModalScreen[Changed | None]):
 
     # ---- presets ----
 
-    def _preset_choices(self) -> list[Choice]:
-        # By number, since a name may be anything.
-        return [Choice(str(n), name, self._panel.summary(name)) for n, name in enumerate(self._panel.presets)]
-
-    def _current(self) -> str:
-        preset = self._panel.preset
-        return "" if preset is None else str(self._panel.presets.index(preset))
-
-    def _choose_preset(self) -> None:
-        choices = [Choice(_DEFAULTS, _DEFAULTS, "As a new conversation has it."), *self._preset_choices()]
-        hint = "" if self._panel.presets else "No preset is saved yet: s saves one."
-
-        def come_back(picked: str | None) -> None:
-            if picked == _DEFAULTS:
-                self._do(self._panel.take_defaults)
-            elif picked is not None:
-                self._do(partial(self._panel.take_preset, self._panel.presets[int(picked)]))
-
-        self.app.push_screen(Picker("Preset", choices, current=self._current(), hint=hint), come_back)
+    @work
+    async def _choose_preset(self) -> None:
+        picked = await presets.choose_preset(self.app, self._panel)
+        if picked is not None:
+            self._do(partial(self._panel.take_preset, *picked))
 
     def action_save(self) -> None:
         """Ask for a name."""
         self._type("preset", self._panel.preset or "")
 
-    def _save(self, name: str) -> None:
+    @work(exclusive=True, group="save")
+    async def _save(self, name: str) -> None:
         if not name:
             self._error = "A preset needs a name."
             self._draw()
-        elif name in self._panel.presets:
-            choices = [Choice("keep", "Keep it as it is"), Choice(_OVERWRITE, "Overwrite it")]
-            picker = Picker(f"There is a preset {name}", choices, current="keep")
-            self.app.push_screen(picker, lambda picked: self._store(name) if picked == _OVERWRITE else None)
-        else:
-            self._store(name)
+        elif name not in self._panel.presets or await presets.may_overwrite(self.app, name):
 
-    def _store(self, name: str) -> None:
-        def store() -> None:
-            self._save_preset(name, self._panel.setup)
-            self._panel.saved(name)
+            def save() -> None:
+                self._save_preset(name, self._panel.setup)
+                self._panel.saved(name)
 
-        if self._do(store):
-            self._end_typing()
+            if self._do(save):
+                self._end_typing()
 
-    def action_delete(self) -> None:
+    @work
+    async def action_delete(self) -> None:
         """Ask which one."""
+        name = await presets.choose_to_delete(self.app, self._panel)
+        if name is not None:
 
-        def delete(name: str) -> None:
-            self._delete_preset(name)
-            self._panel.deleted(name)
+            def delete() -> None:
+                self._delete_preset(name)
+                self._panel.deleted(name)
 
-        def come_back(picked: str | None) -> None:
-            if picked is not None:
-                self._do(partial(delete, self._panel.presets[int(picked)]))
-
-        hint = "" if self._panel.presets else "No preset is saved."
-        picker = Picker("Delete which preset?", self._preset_choices(), current=self._current(), hint=hint)
-        self.app.push_screen(picker, come_back)
+            self._do(delete)
 
     # ---- the way back ----
 

@@ -1,4 +1,4 @@
-"""The conversation that is shown and the answer on its way, without a widget: asking, branches, keeping."""
+"""The conversation that is shown and the answers on their way, without a widget: asking, branches, keeping."""
 
 from __future__ import annotations
 
@@ -77,7 +77,8 @@ class Dialogue:
         self.session = session
         self.keeper = keeper
         self.conversation = Conversation(setup=session.setup)
-        #: The latest answer, over or not; it may belong to a conversation that is not shown.
+        #: Answers on their way, in the order in which they were asked for; and the last one of the conversation that is shown.
+        self.running: list[Turn] = []
         self.turn: Turn | None = None
         self.attachments: list[Attachment] = []
         self.editing: str | None = None
@@ -88,14 +89,8 @@ class Dialogue:
 
     @property
     def busy(self) -> bool:
-        """Whether an answer is on its way."""
+        """Whether an answer is on its way in the conversation that is shown."""
         return self.turn is not None and not self.turn.answer.over
-
-    @property
-    def shown_turn(self) -> Turn | None:
-        """The latest answer where it belongs to the conversation that is shown."""
-        turn = self.turn
-        return turn if turn is not None and turn.conversation is self.conversation else None
 
     @property
     def last_answer(self) -> Node | None:
@@ -105,19 +100,21 @@ class Dialogue:
     # ---- which conversation ----
 
     def show(self, conversation: Conversation) -> None:
-        """Go on with this one; an answer on its way goes on in its own."""
-        if self.busy and self.turn is not None and self.turn.conversation.id == conversation.id:
-            conversation = self.turn.conversation  # what is on disk lags behind
+        """Go on with this one; answers on their way go on in theirs."""
         if self.turn is not None:
             self.turn.reply = None
-        self.conversation = conversation
+        self.turn = next((turn for turn in self.running if turn.conversation.id == conversation.id), None)
+        # What is on disk lags behind.
+        self.conversation = conversation if self.turn is None else self.turn.conversation
         self.attachments, self.editing = [], None
         loaded = self.session.setup
-        self.session.setup = replace(conversation.setup, model=loaded.model, draft=loaded.draft)
+        self.session.setup = replace(self.conversation.setup, model=loaded.model, draft=loaded.draft)
         self.used = 0
 
     def clear(self) -> None:
         """A new conversation."""
+        if self.keeper is None and self.turn is not None and self.busy:  # nobody could ever read it
+            self._settle_early(self.turn)
         self.show(Conversation(setup=self.session.options.setup()))
 
     def keep_unsent(self, text: str) -> None:
@@ -155,13 +152,13 @@ class Dialogue:
 
     def again(self, answer: Node, setup: Setup | None = None) -> Turn:
         """Another answer in the place of this one, which stays beside it."""
-        self.stop()
         assert answer.parent is not None
         return self._begin(self.conversation.nodes[answer.parent], setup or self.session.setup)
 
     def _begin(self, question: Node, setup: Setup) -> Turn:
         session, conversation = self.session, self.conversation
-        self._settle_early()
+        if self.turn is not None and not self.turn.answer.over:
+            self._settle_early(self.turn)
         conversation.leaf = question.id
         messages = self.messages(question, setup.system)
         answer = conversation.add(Node("assistant", "", question.id, state="writing"))
@@ -170,6 +167,7 @@ class Dialogue:
         asked = Asked(model, draft, loaded.runtime if loaded is not None else "", setup.sampling.temperature)
         self._number += 1
         self.turn = turn = Turn(conversation, answer, asked, Mailbox(self._number, self._pump), self.used)
+        self.running.append(turn)
         self.put()
         if self.keeper is not None:
             self.keeper.put_node(conversation.id, answer)
@@ -211,14 +209,14 @@ class Dialogue:
         return messages
 
     def stop(self) -> None:
-        """End the answer that is on its way; what came of it stays."""
+        """End the answer that is on its way here; what came of it stays."""
         if self.turn is not None:
             self.turn.stop()
 
     def take(self, mailbox: Mailbox) -> Turn | None:
-        """Count the events of the latest answer; None where they are of another one."""
-        turn = self.turn
-        if turn is None or mailbox is not turn.mailbox:
+        """Count the events of an answer; None where they are of none on its way."""
+        turn = next((turn for turn in self.running if turn.mailbox is mailbox), None)
+        if turn is None:
             return None
         turn.take(mailbox.take())
         if turn.answer.over:
@@ -230,6 +228,7 @@ class Dialogue:
     def finish(self, turn: Turn) -> None:
         """The answer is whole, or there will be none."""
         node = turn.settle()
+        self.running.remove(turn)
         if turn.conversation is self.conversation:
             self.used = turn.answer.context_used
         if self.keeper is not None:
@@ -237,16 +236,20 @@ class Dialogue:
             self._put(turn.conversation)
 
     def close(self) -> None:
-        """The app is being left: what came of the answer on its way is kept as it is."""
-        self.stop()
-        self._settle_early()
+        """The app is being left: what came of the answers on their way is kept as it is."""
+        for turn in list(self.running):
+            self._settle_early(turn)
 
-    def _settle_early(self) -> None:
-        """Nobody waits for the end of the answer on its way: what came of it so far is what is kept."""
-        turn = self.turn
-        if turn is None or turn.answer.over:
-            return
+    def forget(self, id: str) -> None:  # noqa: A002
+        """A conversation was deleted: nobody waits for its answers."""
+        for turn in [turn for turn in self.running if turn.conversation.id == id]:
+            self._settle_early(turn)
+
+    def _settle_early(self, turn: Turn) -> None:
+        """Nobody waits for the end of this answer: what came of it so far is what is kept."""
+        turn.stop()
         node = turn.settle()
         node.state = "stopped"
+        self.running.remove(turn)
         if self.keeper is not None:
             self.keeper.put_node(turn.conversation.id, node)

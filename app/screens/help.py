@@ -78,7 +78,9 @@ class HelpScreen(ModalScreen[None]):
         keymap = getattr(self.app, "keymap", None)
         bound = binding if keymap is None else keymap.bound(binding)
         what = Content(binding.tooltip or binding.description)
-        return self.app.get_key_display(bound), what + Content.styled(f"  {binding.id}", "$quiet") if binding.id else what
+        return self.app.get_key_display(bound), what + Content.styled(
+            f"  {binding.id}", "$quiet"
+        ) if binding.id else what
 
     def action_leave(self) -> None:
         """Back to the chat."""

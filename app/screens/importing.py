@@ -97,7 +97,6 @@ class ImportScreen(ModalScreen[int | None]):
 
     def on_mount(self) -> None:
         """Ready to type, or to drop a file on."""
-        self.query_one("#title", Picture).show(lambda width: [((_TITLE, "title"),), *wrapped(_HOW, width, "quiet")])
         self._entry.focus()
         self._draw()
 
@@ -121,6 +120,9 @@ class ImportScreen(ModalScreen[int | None]):
                 return wrapped(text, width, "quiet")[:_FOUND_LINES]
             return [((wording.fit(_summary(imported), width), "value"),)]
 
+        # What is in the file needs the room.
+        how = "" if imported is not None else _HOW
+        self.query_one("#title", Picture).show(lambda width: [((_TITLE, "title"),), *wrapped(how, width, "quiet")])
         self.query_one("#said", Picture).show(lines)
         self._draw_keys()
 

@@ -1,41 +1,48 @@
-"""Settings of answers under names, in the user's settings file."""
+"""The questions about presets: which one to take, which one to delete, and whether to overwrite one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
-from pardec_chat.backends.errors import UserError
+from pardec_chat.app.screens.picker import Choice, Picker
 
 if TYPE_CHECKING:
-    from pardec_chat.app.conversations.setup import Setup
-    from pardec_chat.app.screens.session import Session
+    from textual.app import App
+
+    from pardec_chat.app.widgets.panel import Panel
+
+_DEFAULTS, _KEEP, _OVERWRITE = "defaults", "keep", "overwrite"
 
 
-class Presets:
-    """Reads what the file says now, and writes to it."""
+async def choose_preset(app: App[None], panel: Panel) -> tuple[str | None] | None:
+    """Ask for the preset to take, (None,) for the defaults; None leaves all as it is."""
+    choices = [Choice(_DEFAULTS, _DEFAULTS, "As a new conversation has it."), *_choices(panel)]
+    hint = "" if panel.presets else "No preset is saved yet: s saves one."
+    picked = await app.push_screen_wait(Picker("Preset", choices, current=_current(panel), hint=hint))
+    if picked is None:
+        return None
+    return (None if picked == _DEFAULTS else panel.presets[int(picked)],)
 
-    def __init__(self, session: Session) -> None:
-        self._file = session.options.settings
 
-    @property
-    def choices(self) -> Sequence[tuple[str, Callable[[Setup], Setup]]]:
-        """Names, and what each makes of settings."""
-        from pardec_chat.app.settings import preset_setup
+async def choose_to_delete(app: App[None], panel: Panel) -> str | None:
+    """Ask for the preset to delete; None deletes nothing."""
+    hint = "" if panel.presets else "No preset is saved."
+    picked = await app.push_screen_wait(
+        Picker("Delete which preset?", _choices(panel), current=_current(panel), hint=hint)
+    )
+    return None if picked is None else panel.presets[int(picked)]
 
-        if self._file is None:
-            return ()
-        settings = self._file.settings
-        return [(name, partial(preset_setup, settings, name)) for name in settings.presets]
 
-    def save(self, name: str, setup: Setup) -> None:
-        """Raises UserError."""
-        if self._file is None:
-            raise UserError("There is no settings file.", "Start the app without PARDEC_CHAT_CONFIG, or mend it.")
-        self._file.save_preset(name, setup)
+async def may_overwrite(app: App[None], name: str) -> bool:
+    """Ask whether a preset may be replaced."""
+    choices = [Choice(_KEEP, "Keep it as it is"), Choice(_OVERWRITE, "Overwrite it")]
+    return await app.push_screen_wait(Picker(f"There is a preset {name}", choices, current=_KEEP)) == _OVERWRITE
 
-    def delete(self, name: str) -> None:
-        """Raises UserError."""
-        if self._file is not None:
-            self._file.delete_preset(name)
+
+def _choices(panel: Panel) -> list[Choice]:
+    # By number, since a name may be anything.
+    return [Choice(str(n), name, panel.summary(name)) for n, name in enumerate(panel.presets)]
+
+
+def _current(panel: Panel) -> str:
+    return "" if panel.preset is None else str(panel.presets.index(panel.preset))

@@ -17,6 +17,7 @@ from textual.widgets import Static
 from pardec_chat.app.conversations.conversation import Conversation, Node
 from pardec_chat.app.conversations.setup import Setup
 from pardec_chat.app.messages import AttachmentDropped, Progressed, PromptSubmitted, TurnEvents
+from pardec_chat.app.plain_text import visible_line
 from pardec_chat.app.screens.answer import Answer
 from pardec_chat.app.screens.dialogue import Dialogue
 from pardec_chat.app.screens.message_actions import MessageActions
@@ -131,7 +132,7 @@ class Talk(Vertical):
 
     def show_figures(self) -> None:
         """Figures and the words of an empty conversation."""
-        session, turn = self.dialogue.session, self.dialogue.shown_turn
+        session, turn = self.dialogue.session, self.dialogue.turn
         for welcome in self.query(Welcome):
             welcome.show(*session.names, self._state())
         answer = turn.answer if turn is not None else Answer(used=self.dialogue.used)
@@ -208,7 +209,7 @@ class Talk(Vertical):
         return reply
 
     def _follow_running(self) -> None:
-        if self.dialogue.busy and self.dialogue.shown_turn is not None:
+        if self.dialogue.busy:
             self._pace()
 
     def _tell(self) -> None:
@@ -266,6 +267,10 @@ class Talk(Vertical):
                 self.dialogue.keeper.put(named)
                 self.post_message(Progressed())
             return
+        if turn is not self.dialogue.turn:
+            if turn.answer.over:
+                self.post_message(Progressed())
+            return
         if not turn.answer.over:
             self._pace()
             return
@@ -304,11 +309,17 @@ class Talk(Vertical):
         await self._remove_from(answer.id)
         await self._begin(self.dialogue.again(answer, setup))
 
-    def can_answer(self, *, stopping: bool = False) -> bool:
-        """Whether an answer can be asked for; says why not. stopping: the one on its way is stopped for it."""
-        session = self.dialogue.session
-        if self.dialogue.busy and not stopping:
+    def can_answer(self, *, stopping: bool = False, alone: bool = False) -> bool:
+        """Whether an answer can be asked for; says why not.
+
+        stopping: the one on its way is stopped for it. alone: there may be none in another conversation either.
+        """
+        session, dialogue = self.dialogue.session, self.dialogue
+        if dialogue.busy and not stopping:
             self.notify("An answer is being written: esc stops it.", markup=False)
+        elif alone and dialogue.running:
+            title = visible_line(dialogue.running[0].conversation.title)
+            self.notify(f"An answer is being written in “{title}”.", markup=False)
         elif session.loaded is None or session.loading is not None:
             self.notify(f"Not yet: {self._state()}.", markup=False)
         else:

@@ -46,7 +46,7 @@ class Titles:
             and loaded is not None
             and loaded.rewinds
             and session.loading is None
-            and not dialogue.busy
+            and not dialogue.running
         )
 
     def ask(self) -> None:

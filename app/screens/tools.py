@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from pardec_chat.app.screens.choosing import choose_method
 from pardec_chat.app.screens.endpoint import EndpointScreen, Switching
 from pardec_chat.app.screens.models import ModelsScreen
 from pardec_chat.app.screens.pays import PaysScreen
-from pardec_chat.app.screens.presets import Presets
+from pardec_chat.app.screens.preset_file import PresetFile
 from pardec_chat.app.screens.race import RaceScreen
 from pardec_chat.app.screens.session import ChatOptions, EngineLike
 from pardec_chat.app.screens.talk import Talk
@@ -54,7 +55,7 @@ class ToolsScreen(ModelsScreen):
 
     def action_pays(self) -> None:
         """What checking and guessing cost here, and what follows."""
-        turn = self.dialogue.shown_turn
+        turn = self.dialogue.turn
         used = self.dialogue.used if turn is None else turn.answer.context_used
         self.app.push_screen(PaysScreen(self.session, used))
 
@@ -99,7 +100,7 @@ class ToolsScreen(ModelsScreen):
             export.write(path, text, overwrite=over)
 
         title, folder = conversation.title, locations.pictures()
-        screen = ExportScreen(title, make, write, folder, export.file_name)
+        screen = ExportScreen(title, make, write, folder, partial(export.file_name, title))
         path = await self.app.push_screen_wait(screen)
         if path is not None:
             self.notify(f"Written to {visible_line(str(path))}", markup=False)
@@ -195,16 +196,24 @@ class ToolsScreen(ModelsScreen):
     @work(group="choose", exclusive=True)
     async def action_control(self) -> None:
         """What answers are asked with, all in one place."""
-        from pardec_chat.app.screens.control import CHOOSE_MODELS, Changed, ControlScreen
+        from pardec_chat.app.screens.control import ControlScreen
 
-        session, presets = self.session, Presets(self.session)
-        result = await self.app.push_screen_wait(
-            ControlScreen(session.setup, session.names, session.why_not, presets.choices, presets.save, presets.delete)
+        session, presets = self.session, PresetFile(self.session)
+        changed = await self.app.push_screen_wait(
+            ControlScreen(
+                session.setup,
+                session.names,
+                session.why_not,
+                presets.choices,
+                presets.save,
+                presets.delete,
+                defaults=session.options.setup(),
+            )
         )
-        if isinstance(result, Changed):
-            self.use(result.setup)
-        elif result == CHOOSE_MODELS:
-            await self.choose_models()
+        if changed is not None:
+            self.use(changed.setup)
+            if changed.models:
+                await self.choose_models()
 
     @work(group="choose", exclusive=True)
     async def action_attach(self) -> None:
@@ -258,7 +267,7 @@ class ToolsScreen(ModelsScreen):
     async def action_race(self) -> None:
         """Two ways of decoding side by side; the models make room for it and come back afterwards."""
         session = self.session
-        if not self.talk.can_answer() or session.choice is None:
+        if not self.talk.can_answer(alone=True) or session.choice is None:
             return
         if session.listening:
             self.notify("The endpoint is on, and a race needs the machine for itself: ^E ends it.", markup=False)

@@ -12,13 +12,13 @@ from textual.app import SystemCommand
 from pardec_chat.app.app import PardecChat
 from pardec_chat.app.chat import earlier
 from pardec_chat.app.chat.request import Failed, Prefilling, Queued
-from pardec_chat.app.widgets.conversation import Conversation
 from pardec_chat.app.widgets.header import Header
 from pardec_chat.app.widgets.message import UserMessage
 from pardec_chat.app.widgets.metrics import MetricsPanel
 from pardec_chat.app.widgets.metrics_line import MetricsLine
 from pardec_chat.app.widgets.note import Note
 from pardec_chat.app.widgets.reply import Reply
+from pardec_chat.app.widgets.transcript import Transcript
 from pardec_chat.backends.base import Method
 from pardec_chat.backends.errors import ModelUnreadable, PairImpossible, QueueFull, UserError
 from pardec_chat.tests.ui.fake_engine import DRAFT, LARGE, SMALL, FakeEngine, delta, figures, finished, on_thread
@@ -70,7 +70,7 @@ async def test_stop(make_app: MakeApp, engine: FakeEngine) -> None:
         engine.turns[0].send(delta("two"), finished("one two", reason="cancelled"))
         await until(pilot, lambda: app.chat.state == "ready")
         assert "stopped · " in screen_text(app)
-        assert app.chat.session.exchanges[0].answer == "one two"
+        assert [node.text for node in app.chat.dialogue.conversation.path()] == ["Count.", "one two"]
 
 
 async def test_escape_without_an_answer_does_nothing(make_app: MakeApp) -> None:
@@ -111,7 +111,7 @@ async def test_again_while_it_writes(make_app: MakeApp, engine: FakeEngine) -> N
         engine.turns[0].send(delta(" late"), finished("one late", reason="cancelled"))
         engine.turns[1].send(delta("two"))
         await until(pilot, lambda: app.query_one(Reply).source == "two")
-        assert app.chat.session.busy
+        assert app.chat.dialogue.busy
 
 
 async def test_again_after_a_failure(make_app: MakeApp, engine: FakeEngine) -> None:
@@ -232,7 +232,7 @@ async def test_reader_is_left_alone(make_app: MakeApp, engine: FakeEngine) -> No
         turn = engine.turns[0]
         lines = "\n\n".join(f"line {i}" for i in range(40))
         turn.send(delta(lines))
-        conversation = app.query_one(Conversation)
+        conversation = app.query_one(Transcript)
         await until(pilot, lambda: "line 39" in screen_text(app))
         assert not conversation.more_below
         await pilot.press("pageup")
@@ -454,7 +454,7 @@ async def test_footer_names_every_key_that_is_needed_often(make_app: MakeApp) ->
             "^N new",
             "F2 method",
             "F3 model",
-            "F4 pays?",
+            "^L list",
             "F1 keys",
             "^Q quit",
             "^P menu",

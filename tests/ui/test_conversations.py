@@ -10,7 +10,7 @@ import pytest
 from textual.pilot import Pilot
 
 from pardec_chat.app.app import PardecChat
-from pardec_chat.app.chat.request import Failed
+from pardec_chat.app.chat.request import Failed, Queued
 from pardec_chat.app.conversations.conversation import Attachment, Conversation, Node
 from pardec_chat.app.conversations.keeper import Keeper
 from pardec_chat.app.conversations.store import Store
@@ -170,9 +170,17 @@ async def test_an_answer_goes_on_while_another_conversation_is_shown(make_kept: 
         await until(pilot, lambda: shown(app) == ["Before?", "Zero."])
         assert not engine.turns[-1].cancelled
         engine.turns[-1].send(delta("two "))
-        await pilot.press("ctrl+l", "up", "enter")
+        await ask(pilot, "Meanwhile?")
+        engine.turns[-1].send(Queued(1))
+        await until(pilot, lambda: app.chat.state == "waiting, 1 ahead")
+        await pilot.press("escape")
+        assert engine.turns[-1].cancelled and not engine.turns[-2].cancelled
+        engine.turns[-1].send(finished("", reason="cancelled"))
+        await until(pilot, lambda: app.chat.state == "ready")
+        await listed(pilot, ["Before?", "Long?"])
+        await pilot.press("ctrl+l", "down", "enter")
         await until(pilot, lambda: shown(app) == ["Long?", "one two "])
-        engine.turns[-1].send(delta("three"), finished("one two three"))
+        engine.turns[-2].send(delta("three"), finished("one two three"))
         await until(pilot, lambda: shown(app) == ["Long?", "one two three"])
 
 
