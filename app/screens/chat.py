@@ -34,8 +34,8 @@ logger = logging.getLogger(__name__)
 
 #: From this width on the panel stands beside the conversation unless the user wants it otherwise; and the list.
 _WIDE, LIST_BESIDE = 100, 120
-#: Keys that the line at the bottom shows only where it is wide.
-_SELDOM = ("ctrl+t", "f4", "f5")
+#: Keys that the line at the bottom shows only where it is so wide.
+_WHERE = {"f4": "-needs-wide", "ctrl+t": "-needs-broad", "f5": "-needs-broad"}
 #: What writing the last messages down may take at the end.
 _WRITE_SECONDS = 1.0
 
@@ -44,7 +44,7 @@ class ChatScreen(ToolsScreen):
     """Puts list and conversation where there is room for them, and hands keys on to whom they concern."""
 
     AUTO_FOCUS = "Prompt"
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (_WIDE, "-wide")]  # noqa: RUF012  # the name and the kind are Textual's
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (_WIDE, "-wide"), (LIST_BESIDE, "-broad")]  # noqa: RUF012  # the name and the kind are Textual's
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "stop", "stop", key_display="esc", tooltip="End the answer; what came stays", id="stop"),
         Binding("ctrl+r", "again", "again", tooltip="Another answer to the last message", id="again"),
@@ -140,7 +140,7 @@ class ChatScreen(ToolsScreen):
         with Horizontal(id="desk"):
             yield Shelf()
             yield self.talk
-        yield Keys(_SELDOM)
+        yield Keys(_WHERE)
 
     @property
     def shelf(self) -> Shelf:
@@ -330,7 +330,8 @@ class ChatScreen(ToolsScreen):
     def close(self, timeout: float) -> None:
         """End all that runs, what was said kept; waits `timeout` seconds at most in all, and is harmless when done twice."""
         end = monotonic() + timeout
-        self.dialogue.keep_unsent(self.prompt.text if self.is_mounted else "")
+        for prompt in self.query(Prompt):  # none any more when the app is over
+            self.dialogue.keep_unsent(prompt.text)
         self.dialogue.close()
         if self.dialogue.keeper is not None:
             self.dialogue.keeper.close(max(_WRITE_SECONDS if timeout else 0.0, end - monotonic()))
