@@ -169,7 +169,7 @@ class LoadedModels:
         def encode(messages: Sequence[Message]) -> list[int]:
             nonlocal notices, thinks
             rendered = self._template.render(messages, request.tools)
-            notices, thinks = rendered.notices, rendered.text.rstrip().endswith("<think>")
+            notices, thinks = rendered.notices, rendered.text.rstrip().endswith(("<think>", "<thinking>"))
             # Most templates write the begin token themselves; where they do not, the model still wants it once.
             add = vocabulary.begins_with_bos and not (vocabulary.bos and rendered.text.startswith(vocabulary.bos))
             return [*vocabulary.encode(rendered.text, add_special=add, parse_special=True), *request.answer_ids]

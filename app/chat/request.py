@@ -205,13 +205,16 @@ Piece = tuple[str, Method]
 class Delta:
     """One step: text that may be shown now (empty while a character or a possible stop string is held back).
 
-    pieces: the same text, token by token.
+    pieces: the same text, token by token. proposed: the bytes of what was guessed; own: of the token that the target wrote
+    itself behind what it accepted, empty where there is none.
     """
 
     text: str
     step: Step
     figures: Figures
     pieces: Sequence[Piece] = ()
+    proposed: Sequence[bytes] = ()
+    own: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,6 +93,14 @@ class Keeper:
         own = tuple(origins)
         return self._write("progress", node_id, lambda store: store.progress(node_id, text, own))
 
+    def rename(self, id: str, title: str) -> Future[None]:  # noqa: A002
+        """See `Store.rename`."""
+        return self._write("title", id, lambda store: store.rename(id, title))
+
+    def pin(self, id: str, pinned: bool) -> Future[None]:  # noqa: A002
+        """See `Store.pin`."""
+        return self._write("pin", id, lambda store: store.pin(id, pinned))
+
     def delete(self, id: str) -> Future[None]:  # noqa: A002
         """See `Store.delete`. It is removed for good at a start of the program, once it is a day old."""
         return self._write("deleted", id, lambda store: store.delete(id))

@@ -63,7 +63,7 @@ class AnswerRecord(Rates):
     @staticmethod
     def load(document: object) -> AnswerRecord | None:
         """What `dump` wrote; None for anything else, as from another version."""
-        if not isinstance(document, Mapping):
+        if not isinstance(document, Mapping) or not isinstance(document.get("model"), str):
             return None
         try:
             fields = {key: document[key] for key in AnswerRecord.__dataclass_fields__}
@@ -71,7 +71,7 @@ class AnswerRecord(Rates):
             fields["accepted_per_position"] = tuple(map(float, fields["accepted_per_position"]))
             record = AnswerRecord(**fields)
             record.acceptance_rate, record.tokens_per_step, record.speedup  # noqa: B018  # numbers, or they raise
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             return None
         return record
 

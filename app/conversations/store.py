@@ -154,6 +154,19 @@ class Store:
                 (columns.storable(text), columns.pack_origins(origins), node_id),
             )
 
+    def rename(self, id: str, title: str) -> None:  # noqa: A002
+        """Give a conversation a title of the user's."""
+        with self.together():
+            title = columns.storable(title)
+            self._db.execute("UPDATE conversation SET title = ?, title_by = 'user' WHERE id = ?", (title, id))
+            if self._row("SELECT 1 FROM conversation WHERE id = ?", id):
+                self._index_title(id, title)
+
+    def pin(self, id: str, pinned: bool) -> None:  # noqa: A002
+        """Keep a conversation at the top of the list, or no longer."""
+        with self.together():
+            self._db.execute("UPDATE conversation SET pinned = ? WHERE id = ?", (int(pinned), id))
+
     def delete(self, id: str) -> None:  # noqa: A002
         """Hide a conversation from everything but `restore`."""
         with self.together():

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from pardec_chat.app.conversations import reasoning
-from pardec_chat.app.conversations.conversation import Node
 from pardec_chat.app.plain_text import visible, visible_line
 
 UNTITLED: Final = "Untitled"
@@ -17,7 +16,8 @@ UNTITLED: Final = "Untitled"
 _LONGEST, _SHORT = 60, 12
 #: Characters of a message that a title is made of, and those that the model is shown for it.
 _LOOKED_AT, _EXCERPT = 8000, 800
-_ASK = (
+#: What the model is told behind a conversation, so that it answers with a title.
+QUESTION = (
     "Write a title for this conversation: at most six words, in the language of the conversation. "
     "Answer with nothing but the title."
 )
@@ -58,14 +58,8 @@ def from_words(text: str, most: int = 48) -> str:
     return _cut(title, most) or UNTITLED
 
 
-def question(nodes: Sequence[Node]) -> str:
-    """What to say to the model, as the only message, so that it answers with a title. nodes: of the branch, from the first."""
-    said = [f"{'User' if node.role == 'user' else 'Assistant'}: {_said(node)}" for node in nodes[:2]]
-    return "\n\n".join(["This is how a conversation begins.", *said, _ASK])
-
-
 def clean(answer: str) -> str | None:
-    """The title in what the model answered to `question`; None where there is none."""
+    """The title in what the model answered to `QUESTION`; None where there is none."""
     lines = [line for line in map(visible_line, visible(_without_reasoning(answer)).split("\n")) if line]
     while lines and (len(lines) > 1 and (lines[0].endswith((":", "：")) or lines[0].startswith("```"))):
         lines.pop(0)
@@ -132,11 +126,6 @@ def _cut(line: str, most: int) -> str:
     if head and not line[end].isspace() and cells(tail) <= most // 2:
         short = head
     return short.rstrip(" ,;:.-–—、，\u200d") + "…"
-
-
-def _said(node: Node) -> str:
-    text = _without_reasoning(node.text) if node.role == "assistant" else node.text
-    return text.strip()[:_EXCERPT] or ", ".join(one.name for one in node.attachments)
 
 
 def _without_reasoning(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 
 from textual.app import ComposeResult
 from textual.widgets import Footer
@@ -10,15 +10,15 @@ from textual.widgets._footer import FooterKey
 
 
 class Keys(Footer):
-    """A footer that marks keys which are `seldom` needed, so that a narrow screen can leave them to the help."""
+    """A footer that marks keys with classes, so that a narrow screen can leave some of them to the help."""
 
-    def __init__(self, seldom: Collection[str]) -> None:
+    def __init__(self, marks: Mapping[str, str]) -> None:
         super().__init__(compact=True, show_command_palette=False)
-        self._seldom = seldom
+        self._marks = marks
 
     def compose(self) -> ComposeResult:
         """One widget a key."""
         for child in super().compose():
-            if isinstance(child, FooterKey) and child.key in self._seldom:
-                child.add_class("-seldom")
+            if isinstance(child, FooterKey) and child.key in self._marks:
+                child.add_class(self._marks[child.key])
             yield child

@@ -106,6 +106,11 @@ class Reply(Message):
         """The code in it, block by block, without the reasoning's."""
         return [code for document in self._written.texts() for code in document.codes()]
 
+    @property
+    def has_reasoning(self) -> bool:
+        """Whether there is any to open."""
+        return any(passage.kind != "text" for passage in self._written.passages)
+
     def toggle_reasoning(self) -> None:
         """Open or fold the reasoning, if there is any."""
         self._is_open = not self._is_open

@@ -70,7 +70,7 @@ async def test_stop(make_app: MakeApp, engine: FakeEngine) -> None:
         engine.turns[0].send(delta("two"), finished("one two", reason="cancelled"))
         await until(pilot, lambda: app.chat.state == "ready")
         assert "stopped · " in screen_text(app)
-        assert app.chat.session.exchanges[0].answer == "one two"
+        assert [node.text for node in app.chat.dialogue.conversation.path()] == ["Count.", "one two"]
 
 
 async def test_escape_without_an_answer_does_nothing(make_app: MakeApp) -> None:
@@ -111,7 +111,7 @@ async def test_again_while_it_writes(make_app: MakeApp, engine: FakeEngine) -> N
         engine.turns[0].send(delta(" late"), finished("one late", reason="cancelled"))
         engine.turns[1].send(delta("two"))
         await until(pilot, lambda: app.query_one(Reply).source == "two")
-        assert app.chat.session.busy
+        assert app.chat.dialogue.busy
 
 
 async def test_again_after_a_failure(make_app: MakeApp, engine: FakeEngine) -> None:
@@ -454,7 +454,7 @@ async def test_footer_names_every_key_that_is_needed_often(make_app: MakeApp) ->
             "^N new",
             "F2 method",
             "F3 model",
-            "F4 pays?",
+            "^L list",
             "F1 keys",
             "^Q quit",
             "^P menu",

@@ -118,7 +118,7 @@ async def test_terminal_takes_only_the_terminals_colours(make_app: Any, engine: 
         await ask(pilot, QUESTION)
         at = run_of(12, 220.0)[-1]
         engine.turns[-1].send(delta(EVERYTHING, at), finished(EVERYTHING, at))
-        await until(pilot, lambda: not app.chat.session.busy)
+        await until(pilot, lambda: not app.chat.dialogue.busy)
         await until(pilot, lambda: app.chat.query("Reply").last().source == EVERYTHING)
         for key in ("end", "ctrl+home"):
             await pilot.press(key)

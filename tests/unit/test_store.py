@@ -571,3 +571,26 @@ def test_steps_lead_from_any_version_to_the_newest_and_change_all_or_nothing(pat
         Store(path)
     with closing(schema.open_file(path.with_name("new.db"), steps)) as db:
         assert db.execute("SELECT name FROM pragma_table_info('conversation') WHERE name = 'colour'").fetchall()
+
+
+def test_a_title_of_the_users_is_found_and_a_pin_keeps_it_on_top(tmp_path: Path) -> None:
+    store = Store(tmp_path / "c.db")
+    for title in ("older", "newer"):
+        conversation = Conversation(title=title, updated=1.0 if title == "older" else 2.0)
+        node = conversation.add(Node("user", "words", created=conversation.updated))
+        conversation.updated = node.created
+        store.put(conversation)
+        store.put_node(conversation.id, node)
+    newer, older = store.summaries()
+    assert (newer.title, older.title) == ("newer", "older")
+    store.rename(older.id, "Tides \ud800[/]")
+    store.pin(older.id, True)
+    first, _ = store.summaries()
+    assert (first.id, first.title, first.pinned) == (older.id, "Tides \ufffd[/]", True)
+    assert [found.id for found in store.search("tid")] == [older.id]
+    assert store.search("older") == []
+    assert store.read(older.id).title_by == "user"
+    store.pin(older.id, False)
+    assert store.summaries()[0].id == newer.id
+    store.rename("gone", "nothing happens")
+    store.close()

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pardec_chat.app.conversations.conversation import Attachment, Node
-from pardec_chat.app.conversations.title import cells, clean, from_words, question
+from pardec_chat.app.conversations.title import QUESTION, cells, clean, from_words
 
 
 @pytest.mark.parametrize(
@@ -125,21 +124,6 @@ def test_a_suggestion_is_cleaned_or_refused(answer: str, title: str | None) -> N
     assert clean(answer) == title
 
 
-def test_the_model_is_asked_with_how_the_conversation_began() -> None:
-    asked = question(
-        [
-            Node("user", "Merge " + "two lists " * 1000),
-            Node("assistant", "<think>secret plan</think>\n\nHere you are."),
-            Node("user", "Thank you for later messages"),
-        ]
-    )
-    assert asked.startswith("This is how a conversation begins.\n\nUser: Merge two lists")
-    assert "\n\nAssistant: Here you are.\n\n" in asked
-    assert asked.endswith("Answer with nothing but the title.")
-    assert "at most six words, in the language of the conversation" in asked
-    assert "secret plan" not in asked
-    assert "later messages" not in asked
-    assert len(asked) < 2000
-    attached = question([Node("user", "", attachments=(Attachment("report.csv", "a,b"),))])
-    assert "User: report.csv" in attached
-    assert clean(asked.split("\n\n")[-1]) is None
+def test_the_question_itself_is_no_title() -> None:
+    assert "at most six words, in the language of the conversation" in QUESTION
+    assert clean(QUESTION) is None
