@@ -32,24 +32,30 @@ def _screens() -> Iterator[type[Screen[object]]]:
 
 def _with_widgets() -> tuple[Place, ...]:
     """Widgets that take text, or have keys that can be other ones, in their screens."""
+    from pardec_chat.app.screens.attach import AttachScreen
     from pardec_chat.app.screens.browse import BrowseScreen
     from pardec_chat.app.screens.chat import ChatScreen
     from pardec_chat.app.screens.control import ControlScreen
+    from pardec_chat.app.screens.exporting import ExportScreen
+    from pardec_chat.app.screens.importing import ImportScreen
     from pardec_chat.app.screens.race import RaceScreen
     from pardec_chat.app.screens.repository import RepositoryScreen
+    from pardec_chat.app.screens.talk import Talk
     from pardec_chat.app.screens.token import TokenScreen
     from pardec_chat.app.screens.wizard import WizardScreen
     from pardec_chat.app.widgets.conversation_list import ConversationList
     from pardec_chat.app.widgets.editor import Editor
     from pardec_chat.app.widgets.entry import Entry
+    from pardec_chat.app.widgets.file_entry import FileEntry
+    from pardec_chat.app.widgets.message import Message
     from pardec_chat.app.widgets.path_entry import PathEntry
     from pardec_chat.app.widgets.prompt import Prompt
     from pardec_chat.app.widgets.secret import Secret
     from pardec_chat.app.widgets.setting_list import SettingList
     from pardec_chat.app.widgets.sidebar import Sidebar
+    from pardec_chat.app.widgets.transcript import Transcript
 
     return (
-        (Prompt, ChatScreen),
         (ConversationList, Sidebar, ChatScreen),
         (Entry, Sidebar, ChatScreen),
         (Prompt, RaceScreen),
@@ -60,4 +66,9 @@ def _with_widgets() -> tuple[Place, ...]:
         (SettingList, ControlScreen),
         (Entry, ControlScreen),
         (Editor, ControlScreen),
+        (FileEntry, AttachScreen),
+        (FileEntry, ExportScreen),
+        (FileEntry, ImportScreen),
+        (Message, Transcript, Talk, ChatScreen),
+        (Prompt, Talk, ChatScreen),
     )

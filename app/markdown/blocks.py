@@ -34,7 +34,11 @@ class Paper:
 
     def tinted(self, content: Content, runs: Iterable[Run]) -> Content:
         """`content` as it is to be shown."""
-        return self.origins.tint(content, runs) if self.tint else content
+        if not self.tint:
+            return content
+        # A line below it would look like one that tells an origin.
+        spans = [Span(start, end, "link-tinted" if style == "link" else style) for start, end, style in content.spans]
+        return self.origins.tint(Content(content.plain, spans), runs)
 
 
 class Block(ABC):

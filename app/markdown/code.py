@@ -113,10 +113,9 @@ class Code(Block):
         content = Content(text, list(spans))  # type: ignore[arg-type]
         content = self._paper.tinted(content, (Run(0, len(text), self._places[n], len(text)),))
         side = Content(" " * _SIDE)
-        for number, line in enumerate(self._wrapped(content)):
+        for line in self._wrapped(content):
             shown = line.behind(side)
-            joint = line.joint if number else "\n"
-            yield Line(padded(shown.content, self._width, "code"), shown.lead, joint)
+            yield Line(padded(shown.content, self._width, "code"), shown.lead, shown.joint)
 
     def clear(self) -> None:
         """See `Block`."""

@@ -135,7 +135,8 @@ class Document:
         env, source, n_done = self._env(), self.source[self._tail_at :], len(self._done)
         goes_on: Numbering | None = None
         if self._list is not None:
-            goes_on, goes_on.count = self._list
+            goes_on, n_items = self._list
+            goes_on.count = n_items
         codes = [code for unit in self._tail for code in unit.codes]
         builder = Builder(self._paper, source, self._tail_at, env, codes)
         self._tail = builder.units(goes_on)

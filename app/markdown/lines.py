@@ -80,11 +80,10 @@ class Lines:
 
 def wrapped(content: Content, width: int) -> Iterator[Line]:
     """Lines of text; an empty text has one, too."""
-    joint = ""
     for hard in content.split("\n", allow_blank=True):
         hard = untabbed(hard)
         if hard.cell_length <= width:
-            yield Line(hard, 0, joint)
+            yield Line(hard)
         else:
             plain, at = hard.plain, 0
             for piece in hard.wrap(max(2, width)):
@@ -92,10 +91,8 @@ def wrapped(content: Content, width: int) -> Iterator[Line]:
                 start = at
                 while plain[at : at + len(piece.plain)] != piece.plain and at < len(plain):
                     at += 1
-                yield Line(piece, 0, joint if at == 0 else plain[start:at])
+                yield Line(piece, 0, plain[start:at] if at else "\n")
                 at += len(piece.plain)
-                joint = ""
-        joint = "\n"
 
 
 def untabbed(content: Content) -> Content:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 from unicodedata import category
 
@@ -112,11 +112,3 @@ def _is_joined(text: str, at: int) -> bool:
             n += 1
         return n % 2 == 1
     return False
-
-
-def shares(methods: Sequence[tuple[Method, int]]) -> list[tuple[Method, float]]:
-    """The share of each origin in a number of tokens, the largest first, the model's own last."""
-    total = sum(n for _, n in methods)
-    return sorted(
-        ((method, n / total) for method, n in methods if n), key=lambda one: (one[0] == Method.PLAIN, -one[1])
-    )

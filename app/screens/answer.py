@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pardec_chat.app.conversations.record import MOST_STEPS, AnswerRecord, Origin, StepRecord
 from pardec_chat.app.widgets.readout import Readout
 from pardec_chat.app.widgets.speed import Speed
+from pardec_chat.backends.base import Method
 
 if TYPE_CHECKING:
     from pardec_chat.app.chat.request import Delta, Event, Figures, Finished, Piece, Prefilling
@@ -23,6 +24,7 @@ class Asked:
     model: str
     draft: str | None
     runtime: str
+    method: Method
     temperature: float
 
 
@@ -119,21 +121,25 @@ class Answer:
         total = self.finished.timings.get("total_ms") if self.finished is not None else None
         return float(total) if isinstance(total, float | int) else 0.0
 
-    def record(self, asked: Asked) -> AnswerRecord | None:
-        """What is kept of its figures; None where none came."""
-        figures = self.figures
-        if figures is None:
-            return None
-        return AnswerRecord(
+    def record(self, asked: Asked) -> AnswerRecord:
+        """What is kept of its figures; before the first of them, whom it was asked of."""
+        record = AnswerRecord(
             model=asked.model,
             draft=asked.draft,
             runtime=asked.runtime,
+            method=asked.method,
+            temperature=asked.temperature,
+        )
+        figures = self.figures
+        if figures is None:
+            return record
+        return replace(
+            record,
             method=figures.method,
             depth=figures.depth,
             using=figures.using,
             state=figures.status.state,
             reason=figures.status.reason,
-            temperature=asked.temperature,
             predicted_n=figures.predicted_n,
             predicted_ms=figures.predicted_ms,
             steps=figures.steps,

@@ -60,7 +60,7 @@ class AttachScreen(ModalScreen[Attachment | None]):
     CSS_PATH = "attach.tcss"
     AUTO_FOCUS = "FileEntry"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "Back", tooltip="Back, without a file", show=False, id="attach.leave")
+        Binding("escape", "leave", "Back", tooltip="Back, without a file", show=False, id="attach-leave")
     ]
 
     def __init__(

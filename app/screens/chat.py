@@ -19,6 +19,7 @@ from pardec_chat.app.screens.session import ChatOptions, EngineLike
 from pardec_chat.app.screens.shelf import Shelf
 from pardec_chat.app.screens.talk import PLACES, Place
 from pardec_chat.app.screens.tools import ToolsScreen
+from pardec_chat.app.widgets.conversation_list import ConversationList
 from pardec_chat.app.widgets.header import Header
 from pardec_chat.app.widgets.keys import Keys
 from pardec_chat.app.widgets.note import Note
@@ -36,6 +37,8 @@ logger = logging.getLogger(__name__)
 _WIDE, LIST_BESIDE = 100, 120
 #: Keys that the line at the bottom shows only where it is so wide.
 _WHERE = {"f4": "-needs-wide", "ctrl+t": "-needs-broad", "f5": "-needs-broad"}
+_OF_ROWS = tuple(binding.key for _, binding in ConversationList._merge_bindings())
+_NOT_OF_MESSAGES = ("ctrl+r", "ctrl+n", "ctrl+t", "f2", "f3", "f4", "f5")
 #: What writing the last messages down may take at the end.
 _WRITE_SECONDS = 1.0
 
@@ -140,7 +143,15 @@ class ChatScreen(ToolsScreen):
         with Horizontal(id="desk"):
             yield Shelf()
             yield self.talk
-        yield Keys(_WHERE)
+        yield Keys(_WHERE, self._keys_left_out)
+
+    def _keys_left_out(self) -> tuple[str, ...]:
+        """Keys that give way in the line at the bottom, though they work: others, or the list itself, show what goes there."""
+        if self.talk.focused_message is not None:
+            return _NOT_OF_MESSAGES
+        if self.query(Shelf) and self.shelf.has_focus_within:
+            return tuple(binding.key for _, binding in Sidebar._merge_bindings()) + _OF_ROWS
+        return ()
 
     @property
     def shelf(self) -> Shelf:
@@ -370,7 +381,8 @@ class ChatScreen(ToolsScreen):
     def action_help(self) -> None:
         """All keys, what the figures mean, and the promise."""
         here = ("Keys", [*self.BINDINGS, *self.app.BINDINGS])
-        self.app.push_screen(HelpScreen(here, ("Keys of a message", self.talk.BINDINGS)))
+        list_ = [*ConversationList.BINDINGS, *Sidebar.BINDINGS]
+        self.app.push_screen(HelpScreen(here, ("Keys of a message", self.talk.BINDINGS), ("Keys of the list", list_)))
 
     def action_read(self, where: str) -> None:
         """Read on or back while the prompt keeps the keys."""

@@ -58,11 +58,11 @@ class ControlScreen(ModalScreen[Changed | None]):
     CSS_PATH = "control.tcss"
     AUTO_FOCUS = "SettingList"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "leave", "Back", tooltip="Back; what was set holds", show=False, id="control.leave"),
-        Binding("backspace,delete", "reset", "Default", tooltip="The default value", show=False, id="control.reset"),
-        Binding("ctrl+z", "undo", "Undo", tooltip="As it was before", show=False, id="control.undo"),
-        Binding("s", "save", "Save", tooltip="Save all this as a preset", show=False, id="control.save"),
-        Binding("x", "delete", "Delete", tooltip="Delete a preset", show=False, id="control.delete"),
+        Binding("escape,q", "leave", "Back", tooltip="Back; what was set holds", show=False, id="control-leave"),
+        Binding("backspace,delete", "reset", "Default", tooltip="The default value", show=False, id="control-reset"),
+        Binding("ctrl+z", "undo", "Undo", tooltip="As it was before", show=False, id="control-undo"),
+        Binding("s", "save", "Save", tooltip="Save all this as a preset", show=False, id="control-save"),
+        Binding("x", "delete", "Delete", tooltip="Delete a preset", show=False, id="control-delete"),
     ]
 
     def __init__(

@@ -109,6 +109,8 @@ class Dialogue:
         self.attachments, self.editing = [], None
         loaded = self.session.setup
         self.session.setup = replace(self.conversation.setup, model=loaded.model, draft=loaded.draft)
+        if self.session.why_not(self.session.method):  # as without the draft model that it had
+            self.session.method = Method.AUTO
         self.used = 0
 
     def clear(self) -> None:
@@ -164,10 +166,12 @@ class Dialogue:
         answer = conversation.add(Node("assistant", "", question.id, state="writing"))
         model, draft = session.names
         loaded = session.loaded
-        asked = Asked(model, draft, loaded.runtime if loaded is not None else "", setup.sampling.temperature)
+        runtime = loaded.runtime if loaded is not None else ""
+        asked = Asked(model, draft, runtime, setup.method, setup.sampling.temperature)
         self._number += 1
         self.turn = turn = Turn(conversation, answer, asked, Mailbox(self._number, self._pump), self.used)
         self.running.append(turn)
+        answer.record = turn.answer.record(asked)
         self.put()
         if self.keeper is not None:
             self.keeper.put_node(conversation.id, answer)

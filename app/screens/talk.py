@@ -203,9 +203,12 @@ class Talk(Vertical):
         reply.write(pieces)
         if node.state == "writing":
             reply.add_note(Note("Cut off: the program ended while this was written.", next_step="^R answers again."))
+        record = node.record
+        if record is not None and not (record.predicted_n or record.finish_reason):
+            record = None  # it came to no figures
         if node.error:
             reply.add_note(Note(node.error, error=True))
-        reply.finish(wording.answer(node.record) if node.record is not None else ())
+        reply.finish(() if record is None else wording.answer(record))
         return reply
 
     def _follow_running(self) -> None:
@@ -240,7 +243,7 @@ class Talk(Vertical):
             self.dialogue.attachments.pop()
             self.show_state()
 
-    async def _begin(self, turn: Turn) -> None:
+    async def _begin(self, turn: Turn) -> Reply:
         if turn.answer.over:
             turn.follow(reply := Reply(turn.asked.model, node_id=turn.node.id))
         else:
@@ -251,6 +254,7 @@ class Talk(Vertical):
         self.transcript.anchor()
         turn.draw()
         self._tell()
+        return reply
 
     async def _remove_from(self, node_id: str) -> None:
         for message in self.query(Message):
@@ -304,10 +308,13 @@ class Talk(Vertical):
         return True
 
     async def again(self, answer: Node, setup: Setup | None = None) -> None:
-        """Another answer in the place of this one."""
+        """Another answer in the place of this one, and under the keys where that was."""
         self._disturb()
+        had_keys = self.focused_message is not None
         await self._remove_from(answer.id)
-        await self._begin(self.dialogue.again(answer, setup))
+        reply = await self._begin(self.dialogue.again(answer, setup))
+        if had_keys:
+            reply.focus(scroll_visible=False)
 
     def can_answer(self, *, stopping: bool = False, alone: bool = False) -> bool:
         """Whether an answer can be asked for; says why not.

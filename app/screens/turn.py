@@ -103,5 +103,4 @@ class Turn:
         if answer.error is not None:
             reply.add_note(Note.of(answer.error))
         if answer.over:
-            record = answer.record(self.asked) if answer.finished is not None else None
-            reply.finish(wording.answer(record) if record is not None else ())
+            reply.finish(wording.answer(answer.record(self.asked)) if answer.finished is not None else ())

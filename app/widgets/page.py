@@ -23,11 +23,11 @@ class Page(VerticalScroll):
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         *("author", "own", "focus", "branch", "wait", "quiet", "word", "next", "error", "chip"),
         *("h1", "h2", "h3", "h4", "h5", "h6", "rule", "bar", "bullet", "task", "head"),
-        *("em", "strong", "strike", "link", "code", "code-inline"),
+        *("em", "strong", "strike", "link", "link-tinted", "code", "code-inline"),
         *("code-comment", "code-keyword", "code-literal", "code-name", "code-deleted", "code-inserted"),
         *_ORIGINS,
     }
-    # Each origin has an underline of its own, so that no colour is needed to tell them apart.
+    # Each origin has an underline of its own, so that no colour is needed to tell them apart; nothing else has one then.
     DEFAULT_CSS = """
     Page {
         scrollbar-gutter: stable;
@@ -41,7 +41,7 @@ class Page(VerticalScroll):
         & > .next { color: $quiet; }
         & > .error { color: $foreground; }
         & > .chip { color: $quiet; background: $surface; }
-        & > .h1 { text-style: bold underline; }
+        & > .h1 { text-style: bold; }
         & > .h2 { text-style: bold; }
         & > .h3 { text-style: bold; }
         & > .h4 { text-style: bold; }
@@ -56,6 +56,7 @@ class Page(VerticalScroll):
         & > .strong { text-style: bold; }
         & > .strike { text-style: strike; }
         & > .link { color: $primary; text-style: underline; }
+        & > .link-tinted { color: $primary; }
         & > .code { background: $surface; }
         & > .code-inline { background: $surface; color: $primary; }
         & > .code-comment { color: $quiet; text-style: italic; }

@@ -149,7 +149,7 @@ class Reply(Message):
             if self._is_open:
                 yield Placed(passage.document, indent, "quiet")
         if passages and self._has_head:
-            yield Placed(_SPACE, indent)
+            yield Placed(_SPACE, indent if over or self._notes else 0)
         yield from self._notes
         if self._figures is not None and self._has_head:
             yield Placed(self._figures, indent, "quiet")

@@ -26,8 +26,8 @@ class SettingList(Choices):
 
     FOCUS_ON_CLICK = False
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left", "step(-1)", "Less", tooltip="The value before", show=False, id="settings.less"),
-        Binding("right", "step(1)", "More", tooltip="The next value", show=False, id="settings.more"),
+        Binding("left", "step(-1)", "Less", tooltip="The value before", show=False, id="settings-less"),
+        Binding("right", "step(1)", "More", tooltip="The next value", show=False, id="settings-more"),
     ]
 
     @dataclass

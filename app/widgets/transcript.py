@@ -11,6 +11,7 @@ from textual.content import Content
 from textual.geometry import Size
 from textual.layout import DockArrangeResult
 from textual.reactive import reactive
+from textual.scrollbar import ScrollBar
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -211,4 +212,4 @@ class Transcript(Page, can_focus=False):
         self.app.animator.force_stop_animation(self, "scroll_y")
         self.set_reactive(Widget.scroll_y, float(y))
         self.set_reactive(Widget.scroll_target_y, float(y))
-        self.vertical_scrollbar._reactive_position = y
+        self.vertical_scrollbar.set_reactive(ScrollBar.position, float(y))

@@ -77,7 +77,7 @@ class Bench(Screen[None]):
             yield Sidebar("^L", lambda: self.now, id="sidebar")
             with Vertical(id="beside"):
                 yield Entry("the prompt", id="prompt")
-        yield Keys(())
+        yield Keys({})
 
     def on_mount(self) -> None:
         self.sidebar.set_class(self.over, "-over")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -177,8 +178,12 @@ async def test_progress_of_both_models(make_app: MakeApp, engine: FakeEngine) ->
         await until(pilot, lambda: app.chat.state == "loading")
         progress = engine.loads[0][1]
         assert progress is not None
+
+        def tell(done: float, progress: Callable[[float], object] = progress) -> None:
+            progress(done)
+
         for done, state in ((0.4, "loading … 40 %"), (1.0, "loading … 100 %"), (0.2, "loading the draft … 20 %")):
-            on_thread(lambda: progress(done))  # noqa: B023
+            on_thread(partial(tell, done))
             await until(pilot, lambda: state in screen_text(app))  # noqa: B023
 
 

@@ -183,7 +183,7 @@ async def test_focus_is_seen_without_a_colour() -> None:
     async with app.run_test(size=(40, 12)) as pilot:
         reply.focus()
         await pilot.pause()
-        assert drawn(reply) == ["▌Qwen", "▌  one", "▌", "▌  two", "▌"]
+        assert drawn(reply) == ["▌Qwen", "▌  one", "▌", "▌  two", ""]
 
 
 async def test_text_is_selected_with_the_mouse_and_copied_as_it_was() -> None:

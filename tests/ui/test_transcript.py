@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from textual.pilot import Pilot
 from textual.widget import Widget
@@ -30,7 +31,11 @@ def _makers(n: int, made: list[int]) -> list[Callable[[], Widget]]:
             return reply
         return UserMessage(f"question {number}", node_id=str(number))
 
-    return [lambda number=number: make(number) for number in range(n)]
+    return [partial(make, number) for number in range(n)]
+
+
+def _more(app: Column) -> bool:
+    return app.transcript.more_below
 
 
 def _text(app: Column) -> str:
@@ -129,14 +134,14 @@ async def test_the_reader_is_left_alone_and_followed_again() -> None:
         transcript.read("page_up")
         await _settled(pilot)
         lines = app.lines()
-        assert transcript.more_below
+        assert _more(app)
         for n in range(40, 60):
             reply.write([(f"line {n}\n\n", Method.PLAIN)])
             await pilot.pause()
         assert app.lines() == lines
         transcript.read("end")
         await _settled(pilot)
-        assert not transcript.more_below
+        assert not _more(app)
         reply.write([("line 60\n\n", Method.PLAIN)])
         await _settled(pilot)
         assert "line 60" in _text(app)

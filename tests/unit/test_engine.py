@@ -21,6 +21,7 @@ from pardec_chat.app.chat.request import (
     Message,
     ModelChoice,
     Notice,
+    Piece,
     Prefilling,
     Queued,
     Request,
@@ -813,7 +814,8 @@ def test_M04_each_token_is_told_with_what_guessed_it(start: Start, depth: int, s
         client,
     )
     finished = client.finished()
-    steps, told, shown = client.of(Delta), [], ""
+    steps = client.of(Delta)
+    told: list[Piece] = []
     for step in steps:
         assert isinstance(step, Delta)
         assert "".join(text for text, _ in step.pieces) == step.text
@@ -841,7 +843,8 @@ def test_M04_a_character_over_several_tokens_is_told_with_the_last_of_them(start
     engine = start(FakeRuntime({"a": target}), A)
     client = Client()
     engine.submit(Request(messages=[Message("user", "hi")], sampling=GREEDY), client)
-    told = [piece for delta in client.finished() and client.of(Delta) for piece in delta.pieces]  # type: ignore[union-attr]
+    client.finished()
+    told = [piece for delta in client.of(Delta) for piece in delta.pieces]  # type: ignore[union-attr]
     texts = [text for text, _ in told]
     assert texts == [*[""] * (len(cuts) - 1), "🙂", "t", ""]
 

@@ -7,10 +7,11 @@ from itertools import pairwise
 from time import perf_counter
 
 import pytest
+from markdown_it.rules_block.table import escapedSplit
 from rich.cells import cell_len
 
-from pardec_chat.app.markdown import document as document_module
 from pardec_chat.app.markdown import highlight
+from pardec_chat.app.markdown.build import Builder
 from pardec_chat.app.markdown.document import Document
 from pardec_chat.backends.base import Method
 
@@ -91,9 +92,13 @@ def test_tags_are_text_and_lines_are_kept() -> None:
 
 def test_blocks() -> None:
     text = "# T\n\nA\nB\n\n- a\n  - b\n    - c\n- [x] d\n\n> q\n\n---\n\n3. x\n4. y\n"
-    assert plain(text, 10) == [
-        "T", "", "A", "B", "", "• a", "  ◦ b", "    ▪ c", "☑ d", "", "▌ q", "", "──────────", "", "3. x", "4. y",
+    assert plain(text, 20) == [
+        "T", "", "A", "B", "", "• a", "  ◦ b", "    ▪ c", "☑ d", "", "▌ q", "", "─" * 20, "", "3. x", "4. y",
     ]  # fmt: skip
+
+
+def test_what_stands_too_deep_is_not_indented() -> None:
+    assert plain("- a\n  - b\n    - c and more\n", 12) == ["• a", "  ◦ b", "    c and", "    more"]
 
 
 def test_code_in_an_item_has_room() -> None:
@@ -124,17 +129,17 @@ class _Counting:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.parsed: list[int] = []
         self.read: list[int] = []
-        builder, read = document_module.Builder, highlight._read
+        units, read = Builder.units, highlight._read
 
-        def build(paper, source, *rest):  # type: ignore[no-untyped-def]
-            self.parsed.append(len(source))
-            return builder(paper, source, *rest)
+        def counted(builder, *rest):  # type: ignore[no-untyped-def]
+            self.parsed.append(len("\n".join(builder.lines)))
+            return units(builder, *rest)
 
         def reading(lexer, code):  # type: ignore[no-untyped-def]
             self.read.append(sum(map(len, code)))
             return read(lexer, code)
 
-        monkeypatch.setattr(document_module, "Builder", build)
+        monkeypatch.setattr(Builder, "units", counted)
         monkeypatch.setattr(highlight, "_read", reading)
 
 
@@ -165,13 +170,12 @@ def test_U02_an_open_fence_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> No
 def test_U02_a_table_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     counting = _Counting(monkeypatch)
     cells: list[str] = []
-    row_of = document_module.row_of
 
-    def row(line, *rest):  # type: ignore[no-untyped-def]
+    def counted(line):  # type: ignore[no-untyped-def]
         cells.append(line)
-        return row_of(line, *rest)
+        return escapedSplit(line)
 
-    monkeypatch.setattr(document_module, "row_of", row)
+    monkeypatch.setattr("pardec_chat.app.markdown.build.escapedSplit", counted)
     document = Document()
     rows = "".join(f"| {n} | **{n * n}** | text |\n" for n in range(1000))
     _stream(document, f"Before.\n\n| a | b | c |\n|---|---|---|\n{rows}\nBehind.\n")

