@@ -29,9 +29,11 @@ types: $(VENV)/.dev
 contracts: $(VENV)/.dev
 	$(BIN)/lint-imports
 
+# The screens' tests are most of the time, and work alone: two at once. The others measure, or have threads of their own.
 unit: $(VENV)/.dev
 	$(BIN)/pardec-chat models pull $(BUILT_IN) --quiet
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --ignore=tests/ui
+	$(BIN)/python -m pytest tests/ui --numprocesses=2
 
 $(VENV)/bin/python:
 	@command -v $(PYTHON) >/dev/null 2>&1 && py=$(PYTHON) || py=python3; \

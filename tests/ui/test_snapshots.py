@@ -14,7 +14,7 @@ from pardec_chat.app.chat.request import Notice, Prefilling
 from pardec_chat.backends.base import Method
 from pardec_chat.backends.errors import ContextFull, ModelUnreadable
 from pardec_chat.tests.ui.fake_engine import LARGE, FakeEngine, delta, figures, finished, run_of
-from pardec_chat.tests.ui.helpers import ask, ready, until
+from pardec_chat.tests.ui.helpers import ask, ready, screen_text, until
 
 Run = Callable[[Pilot[None]], Awaitable[None]]
 SIZES = {"80x24": (80, 24), "120x36": (120, 36)}
@@ -113,7 +113,7 @@ def test_reading_the_prompt(snap_compare: Any, make_app: Any, engine: FakeEngine
         await ask(pilot, QUESTION)
         engine.turns[-1].send(Notice("The oldest 2 messages no longer fit the context and were left out."))
         engine.turns[-1].send(Prefilling(512, 1024))
-        await until(pilot, lambda: bool(pilot.app.query("Note")))
+        await until(pilot, lambda: "were left" in screen_text(pilot.app))  # type: ignore[arg-type]
         await until(pilot, lambda: "512" in pilot.app.chat.state)  # type: ignore[attr-defined]
 
     assert snap_compare(make_app(), terminal_size=size, run_before=run)
