@@ -58,6 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
         threads=arguments.threads,
         cache_type=arguments.cache_type,
         unchecked=arguments.no_memory_check,
+        kernels=arguments.kernels,
         choices=lambda: _entries(library),
         wizard=partial(_wizard, library),
         verdict=pairs.judge,

@@ -103,6 +103,7 @@ class ChatOptions:
     slots: int = 1
     cache_type: CacheType = "f16"
     unchecked: bool = False
+    kernels: KernelChoice = "auto"
     choices: Callable[[], Sequence[ModelEntry]] = tuple
     wizard: Callable[[], WizardLike] | None = None
     verdict: Callable[[Path, Path], PairVerdict] | None = None
@@ -229,6 +230,7 @@ class Session:
             self.slots,
             cache_type=options.cache_type if wish is None else wish.cache_type,
             unchecked=options.unchecked or way == "force",
+            kernels=options.kernels,
         )
         future = self.engine.load(choice, lambda done: post(pump, LoadProgress(number, done)))
         future.add_done_callback(partial(_report, pump, number))

@@ -85,6 +85,7 @@ const Kernels * const * usable_kernels(int * count) {
 
 using namespace quant;
 
+#pragma GCC visibility push(default)
 extern "C" {
 
 int quant_variants(void) {
@@ -155,3 +156,4 @@ int quant_multiply(int variant, int type, const uint8_t * packed, const float * 
     return 0;
 }
 }
+#pragma GCC visibility pop

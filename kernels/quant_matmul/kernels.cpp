@@ -282,6 +282,9 @@ template <int type> void block_32(const uint8_t * p, const uint8_t * tail, const
     });
 }
 
+// Weights come from far away, and once: they are asked for so many bytes ahead.
+constexpr size_t kAhead = 6144;
+
 template <int type> void multiply_type(const Format & format, const uint8_t * packed, const Batch & batch, int64_t k, int64_t n,
                                        int64_t first, int64_t last, float * const * ys) {
     const int64_t blocks = k / format.block;
@@ -300,6 +303,9 @@ template <int type> void multiply_type(const Format & format, const uint8_t * pa
                 Simd::storef(sums.outputs[r], Simd::setf(0));
             }
             for (int64_t b = 0; b < blocks; ++b, p += step, tail += format.tail * kTile) {
+                for (size_t line = 0; line < step; line += 64) {
+                    __builtin_prefetch(p + kAhead + line);
+                }
                 if constexpr (type == Q4_K) {
                     block_4k<false>(p, batch, b, sums);
                 } else if constexpr (type == Q5_K) {

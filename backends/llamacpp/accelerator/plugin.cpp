@@ -2,6 +2,9 @@
 // and the CPU backend; the second stands for the buffers that hold packed weights.
 #include <stdlib.h>
 #include <string.h>
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 
 #include <atomic>
 
@@ -11,9 +14,6 @@
 
 #include "plan.h"
 
-namespace quant {
-#define DECLARE(name) extern const Kernels kernels_##name;
-}
 namespace row_ops {
 #if defined(__x86_64__)
 extern const RowOps row_ops_avx512vnni, row_ops_avxvnni, row_ops_avx2;
@@ -91,6 +91,8 @@ size_t matrix_bytes(const ggml_tensor * t, const quant::Format & format) {
     return quant::packed_size(format, t->ne[0], t->ne[1]);
 }
 
+constexpr size_t kPage = size_t(2) << 20;
+
 const char * buffers_name(ggml_backend_buffer_type_t) {
     return "CPU_TILES";
 }
@@ -149,10 +151,13 @@ void memset_tensor(ggml_backend_buffer_t, ggml_tensor * t, uint8_t value, size_t
 }
 
 ggml_backend_buffer_t alloc_buffer(ggml_backend_buffer_type_t type, size_t size) {
-    void * const data = aligned_alloc(4096, (size + 4095) / 4096 * 4096 + 4096);
+    void * const data = aligned_alloc(kPage, (size + kPage - 1) / kPage * kPage + kPage);
     if (!data) {
         return nullptr;
     }
+#if defined(__linux__)
+    madvise(data, size, MADV_HUGEPAGE);  // weights are streamed: each small page would cost a look-up
+#endif
     ggml_backend_buffer_i functions = {};
     functions.free_buffer = free_buffer;
     functions.get_base = buffer_base;
@@ -284,6 +289,14 @@ ggml_backend_buffer_type packed_buffers = {{buffers_name, alloc_buffer, alignmen
 ggml_backend_reg registry = {GGML_BACKEND_API_VERSION, {registry_name, device_count, device_at, proc_address}, nullptr};
 
 }  // namespace
+
+ggml_backend_buffer_type_t packed_buffer_type() {
+    return &packed_buffers;
+}
+
+ggml_backend_t new_backend() {
+    return init_backend(&devices[0], nullptr);
+}
 
 bool is_packed(const ggml_tensor * tensor) {
     const ggml_backend_buffer * const buffer = tensor->view_src ? tensor->view_src->buffer : tensor->buffer;
