@@ -89,7 +89,9 @@ class BuildKernels(build_ext):
 
     def without(self, why: str) -> None:
         """Say that there are no native kernels."""
-        print(f"pardec-chat: installed without its own kernels for the CPU ({why}); llama.cpp's are used", file=sys.stderr)
+        print(
+            f"pardec-chat: installed without its own kernels for the CPU ({why}); llama.cpp's are used", file=sys.stderr
+        )
         self.extensions = []
 
     def get_outputs(self) -> list[str]:
@@ -98,7 +100,9 @@ class BuildKernels(build_ext):
 
     def copy_extensions_to_source(self) -> None:
         """Editable installs: the libraries beside their sources, those that were made."""
-        self.extensions = [ext for ext in self.extensions if Path(self.build_lib, self.get_ext_filename(ext.name)).exists()]
+        self.extensions = [
+            ext for ext in self.extensions if Path(self.build_lib, self.get_ext_filename(ext.name)).exists()
+        ]
         super().copy_extensions_to_source()
 
 

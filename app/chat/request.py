@@ -127,7 +127,7 @@ class Loaded:
     plan: Plan | None = None
     placed: Mapping[str, int] = field(default_factory=dict)
     rewinds: bool = True
-    kernels: Kernels = Kernels()
+    kernels: Kernels = field(default_factory=Kernels)
 
 
 @dataclass(frozen=True, slots=True)

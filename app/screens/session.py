@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pardec_chat.app.chat.request import Loaded, ModelChoice, Request, Sink
     from pardec_chat.app.screens.downloads import WizardLike
     from pardec_chat.app.screens.endpoint import EndpointLike
+    from pardec_chat.backends.base import KernelChoice
     from pardec_chat.backends.decoding.explain import Explanation
     from pardec_chat.backends.decoding.params import SamplingParams
     from pardec_chat.backends.memory import CacheType, Wish

@@ -46,9 +46,7 @@ class LlamaCppTarget(Target):
         library.placed()
         self.kernels = loading.kernels(options.kernels, options.gpu_layers)
         own = self.kernels.own
-        self._model = Model(
-            options.path, gpu_layers=options.gpu_layers, progress=options.progress, own_kernels=own
-        )
+        self._model = Model(options.path, gpu_layers=options.gpu_layers, progress=options.progress, own_kernels=own)
         try:
             if not self._model.generates_text:
                 raise ModelUnreadable(f"{options.path.name} is no left-to-right text model.", "Choose a chat model.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -29,11 +30,18 @@ def _library() -> ctypes.CDLL:
     library.quant_variant_name.restype = ctypes.c_char_p
     library.quant_packed_size.restype = ctypes.c_int64
     library.quant_packed_size.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
-    packing = [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64]
+    packing: list[type[ctypes._SimpleCData[Any]]] = [
+        ctypes.c_int,
+        ctypes.c_void_p,
+        ctypes.c_void_p,
+        ctypes.c_int64,
+        ctypes.c_int64,
+    ]
     library.quant_pack.argtypes = library.quant_unpack.argtypes = packing
     library.quant_pack.restype = library.quant_unpack.restype = None
-    pointers = [ctypes.c_void_p] * 3
-    library.quant_multiply.argtypes = [ctypes.c_int, ctypes.c_int, *pointers, *[ctypes.c_int64] * 3, ctypes.c_int]
+    library.quant_multiply.argtypes = [
+        ctypes.c_int, ctypes.c_int, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3, ctypes.c_int,
+    ]  # fmt: skip
     return library
 
 

@@ -73,7 +73,9 @@ def enable(on: bool) -> None:
 def _load() -> Loaded:
     found = sorted(_FOLDER.glob("_plugin*.so"))
     if not found:
-        return Loaded(reason="they were not compiled when the package was installed: that needs a C++ compiler with OpenMP")
+        return Loaded(
+            reason="they were not compiled when the package was installed: that needs a C++ compiler with OpenMP"
+        )
     try:
         library = ctypes.CDLL(str(found[0]))
     except OSError as error:
