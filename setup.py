@@ -14,16 +14,18 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError, LinkError
 
+_PRODUCTS = "kernels/quant_matmul/kernels.cpp"
 #: Sources that are compiled once for each instruction set, and how far operations may be contracted in them: the sums of
 #: quant_matmul are promised to the bit, so nothing may be.
 PER_VARIANT = {
-    "kernels/quant_matmul/kernels.cpp": "-ffp-contract=off",
+    _PRODUCTS: "-ffp-contract=off",
     "kernels/row_ops/row_ops.cpp": "-ffp-contract=fast",
     "kernels/block_attention/block_attention.cpp": "-ffp-contract=fast",
 }
 #: Machine → instruction set → flags.
 VARIANTS = {
     "x86_64": {
+        "AMX": ["-march=x86-64-v4", "-mavx512vnni", "-mprefer-vector-width=512"],
         "AVX512VNNI": ["-march=x86-64-v4", "-mavx512vnni", "-mprefer-vector-width=512"],
         "AVXVNNI": ["-march=x86-64-v3", "-mavxvnni"],
         "AVX2": ["-march=x86-64-v3"],
@@ -32,7 +34,7 @@ VARIANTS = {
 }
 VARIANTS["amd64"] = VARIANTS["x86_64"]
 VARIANTS["arm64"] = VARIANTS["aarch64"]
-FLAGS = ["-std=c++20", "-O3", "-fPIC", "-fvisibility=hidden", "-fno-math-errno", "-fopenmp"]
+FLAGS = ["-std=c++20", "-O3", "-fPIC", "-fvisibility=hidden", "-fno-math-errno", "-fopenmp", "-Wno-psabi"]
 HEADERS = [str(path) for top in ("kernels", "backends") for path in Path(top).rglob("*.h")]
 COMMON = ["kernels/quant_matmul/pack.cpp", "kernels/quant_matmul/dispatch.cpp"]
 ACCELERATOR = [f"backends/llamacpp/accelerator/{name}.cpp" for name in (
@@ -78,6 +80,7 @@ class BuildKernels(build_ext):
                 self.compiled[source] = [
                     made
                     for name, flags in VARIANTS[platform.machine().lower()].items()
+                    if name != "AMX" or source == _PRODUCTS  # the tile unit only multiplies
                     for made in self.compiler.compile(
                         [source],
                         str(temporary / name),
@@ -110,7 +113,7 @@ class BuildKernels(build_ext):
 sysconfig.get_config_vars()["CFLAGS"] = ""
 setup(
     ext_modules=[
-        Extension("pardec_chat.kernels.quant_matmul._native", [next(iter(PER_VARIANT)), *COMMON], depends=HEADERS),
+        Extension("pardec_chat.kernels.quant_matmul._native", [_PRODUCTS, *COMMON], depends=HEADERS),
         Extension(
             "pardec_chat.backends.llamacpp.accelerator._plugin", [*PER_VARIANT, *COMMON, *ACCELERATOR], depends=HEADERS
         ),

@@ -1,7 +1,9 @@
 // The name of the instruction set that a file is compiled for.
 #pragma once
 
-#if defined(PARDEC_AVX512VNNI)
+#if defined(PARDEC_AMX)
+#define VARIANT amx
+#elif defined(PARDEC_AVX512VNNI)
 #define VARIANT avx512vnni
 #elif defined(PARDEC_AVXVNNI)
 #define VARIANT avxvnni

@@ -4,6 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#if defined(__x86_64__) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #ifdef _OPENMP
 #include <omp.h>
 #endif
@@ -11,7 +15,7 @@
 namespace quant {
 
 #if defined(__x86_64__)
-extern const Kernels kernels_avx512vnni, kernels_avxvnni, kernels_avx2;
+extern const Kernels kernels_amx, kernels_avx512vnni, kernels_avxvnni, kernels_avx2;
 #elif defined(__aarch64__)
 extern const Kernels kernels_neon;
 #endif
@@ -26,12 +30,28 @@ bool has_avx_vnni() {
     return a >> 4 & 1;
 }
 
+// The tile unit's state is large: Linux wants to be asked before a process may use it.
+bool may_use_tiles() {
+#if defined(__linux__)
+    unsigned a = 7, b = 0, c = 0, d = 0;
+    __asm__ volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+    constexpr unsigned kTilesAndBytes = 3u << 24;
+    constexpr long kAskFor = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM
+    return (d & kTilesAndBytes) == kTilesAndBytes && syscall(SYS_arch_prctl, kAskFor, kTileData) == 0;
+#else
+    return false;
+#endif
+}
+
 int find(const Kernels ** found) {
     int n = 0;
     __builtin_cpu_init();
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni") && avx2) {
+        if (may_use_tiles()) {
+            found[n++] = &kernels_amx;
+        }
         found[n++] = &kernels_avx512vnni;
     }
     if (avx2 && has_avx_vnni()) {

@@ -7,7 +7,10 @@
 
 #include "../variant.h"
 
-#if defined(PARDEC_AVX512VNNI)
+#if defined(PARDEC_AMX)
+#include "amx.h"
+#include "simd_avx512.h"
+#elif defined(PARDEC_AVX512VNNI)
 #include "simd_avx512.h"
 #elif defined(PARDEC_NEON)
 #include "simd_neon.h"
@@ -32,6 +35,7 @@ struct Sums {
 struct Batch {
     const Row * rows;
     int n;
+    int64_t stride;  // from one row to the next, where it is always the same; 0 otherwise
 };
 
 // Sums over n groups of four weights, for `rows` rows with their own sums: independent chains hide each other's latency.
@@ -72,6 +76,14 @@ template <int byte> I signed_scale_of(I dword) {
     return Simd::sar<24>(Simd::shl<24 - 8 * byte>(dword));
 }
 
+// Weights come from far away, and once: they are asked for so many bytes ahead.
+constexpr size_t kAhead = 6144;
+
+I load_ahead(const uint8_t * p) {
+    __builtin_prefetch(p + kAhead);
+    return Simd::load(p);
+}
+
 void add_to(int32_t * sum, I a) {
     Simd::store(sum, Simd::add(Simd::load(sum), a));
 }
@@ -80,22 +92,101 @@ void add_to(float * sum, F a) {
     Simd::storef(sum, Simd::addf(Simd::loadf(sum), a));
 }
 
-// ---- Q4_K, Q5_K: 64 weights at a time, those of the low nibbles, then those of the high ones.
+// ---- All rows of a call at once on the tile unit; the sums are the same integers.
 
-template <bool five, int c> void chunk_4k(const uint8_t * p, I scales, const Batch & batch, int64_t b, Sums & sums) {
-    constexpr int first = five ? 12 : 4;
-    I low[8], high[8];
-#pragma GCC unroll 8
-    for (int g = 0; g < 8; ++g) {
-        const I q = Simd::load(p + (first + 8 * c + g) * 64);
-        low[g] = Simd::bits(q, 0x0f0f0f0f);
-        high[g] = Simd::bits(Simd::shr<4>(q), 0x0f0f0f0f);
-        if constexpr (five) {
-            const I h = Simd::load(p + (4 + g) * 64);
-            low[g] = Simd::either(low[g], Simd::bits(c < 2 ? Simd::shl<c < 2 ? 4 - 2 * c : 0>(h) : Simd::shr<c < 2 ? 0 : 2 * c - 4>(h), 0x10101010));
-            high[g] = Simd::either(high[g], Simd::bits(c < 2 ? Simd::shl<c < 2 ? 3 - 2 * c : 0>(h) : Simd::shr<c < 2 ? 0 : 2 * c - 3>(h), 0x10101010));
+#if defined(PARDEC_AMX)
+
+constexpr int kFewestRows = 12;  // fewer are multiplied faster without it
+
+// Up to 32 rows are one or two equal groups, the second of which may repeat a row of the first.
+struct Groups {
+    int count, rows;
+    int first(int group, int n) const { return group ? n - rows : 0; }
+};
+
+Groups groups_of(int n) {
+    return n <= 16 ? Groups{1, n} : Groups{2, (n + 1) / 2};
+}
+
+bool on_tiles(const Batch & batch) {
+    return batch.n >= kFewestRows && batch.stride;
+}
+
+// Adds scale * sum of products of each of `parts` parts of a block of 256, whose weights lie at `w` in dwords of 16 rows.
+template <int parts> void tile_products(const uint8_t * w, const I * scales, const Batch & batch, int64_t b, Sums & sums) {
+    constexpr int groups_of_four = 64 / parts, step = 4 * groups_of_four;
+    alignas(64) int32_t part[4][16][16];
+    const Groups groups = groups_of(batch.n);
+    for (int g = 0; g < groups.count; ++g) {
+        const int first = groups.first(g, batch.n), known = g ? 2 * groups.rows - batch.n : 0;
+        const int8_t * const x = batch.rows[first].q + 256 * b;
+        for (int j = 0; j < parts; j += 4) {
+            amx::product<0>(x + j * step, batch.stride, w + j * groups_of_four * 64);
+            amx::product<1>(x + (j + 1) * step, batch.stride, w + (j + 1) * groups_of_four * 64);
+            amx::product<2>(x + (j + 2) * step, batch.stride, w + (j + 2) * groups_of_four * 64);
+            amx::product<3>(x + (j + 3) * step, batch.stride, w + (j + 3) * groups_of_four * 64);
+            amx::keep<0>(part[0][0]);
+            amx::keep<1>(part[1][0]);
+            amx::keep<2>(part[2][0]);
+            amx::keep<3>(part[3][0]);
+            for (int r = known; r < groups.rows; ++r) {
+                const I low = Simd::add(Simd::mul(Simd::load(part[0][r]), scales[j]), Simd::mul(Simd::load(part[1][r]), scales[j + 1]));
+                const I high = Simd::add(Simd::mul(Simd::load(part[2][r]), scales[j + 2]), Simd::mul(Simd::load(part[3][r]), scales[j + 3]));
+                add_to(sums.products[first + r], Simd::add(low, high));
+            }
         }
     }
+}
+
+// The plain sums of up to four blocks of 32.
+void tile_blocks(const uint8_t * w, int blocks, const Batch & batch, int64_t b, int32_t (&part)[4][kMostRows][16]) {
+    const Groups groups = groups_of(batch.n);
+    for (int g = 0; g < groups.count; ++g) {
+        const int first = groups.first(g, batch.n);
+        const int8_t * const x = batch.rows[first].q + 32 * b;
+        amx::product<0>(x, batch.stride, w);
+        if (blocks > 1) {
+            amx::product<1>(x + 32, batch.stride, w + 512);
+        }
+        if (blocks > 2) {
+            amx::product<2>(x + 64, batch.stride, w + 1024);
+        }
+        if (blocks > 3) {
+            amx::product<3>(x + 96, batch.stride, w + 1536);
+            amx::keep<3>(part[3][first]);
+        }
+        if (blocks > 2) {
+            amx::keep<2>(part[2][first]);
+        }
+        if (blocks > 1) {
+            amx::keep<1>(part[1][first]);
+        }
+        amx::keep<0>(part[0][first]);
+    }
+}
+
+#endif
+
+// ---- Q4_K, Q5_K: 64 weights at a time, those of the low nibbles, then those of the high ones.
+
+template <bool five, int c> void unpack_4k(const uint8_t * p, I (&low)[8], I (&high)[8]) {
+    constexpr int first = five ? 12 : 4, up = c < 2 ? 4 - 2 * c : 0, down = c < 2 ? 0 : 2 * c - 4;
+#pragma GCC unroll 8
+    for (int g = 0; g < 8; ++g) {
+        const I q = load_ahead(p + (first + 8 * c + g) * 64);
+        low[g] = Simd::bits(q, 0x0f0f0f0f);
+        high[g] = Simd::bits(Simd::shr<4>(q), 0x0f0f0f0f);
+        if constexpr (five) {  // bit 2c of each byte goes with the low nibble, the next one with the high nibble
+            const I h = c ? Simd::load(p + (4 + g) * 64) : load_ahead(p + (4 + g) * 64);
+            low[g] = Simd::either(low[g], Simd::bits(Simd::shr<down>(Simd::shl<up>(h)), 0x10101010));
+            high[g] = Simd::either(high[g], Simd::bits(c < 2 ? Simd::shl<up ? up - 1 : 0>(h) : Simd::shr<down + 1>(h), 0x10101010));
+        }
+    }
+}
+
+template <bool five, int c> void chunk_4k(const uint8_t * p, I scales, const Batch & batch, int64_t b, Sums & sums) {
+    I low[8], high[8];
+    unpack_4k<five, c>(p, low, high);
     const I scale_low = scale_of<(2 * c) % 4>(scales), scale_high = scale_of<(2 * c + 1) % 4>(scales);
     for_rows(batch.n, [&]<int rows>(int r) {
         const int8_t * x[rows];
@@ -113,6 +204,18 @@ template <bool five, int c> void chunk_4k(const uint8_t * p, I scales, const Bat
         }
     });
 }
+
+#if defined(PARDEC_AMX)
+template <bool five, int c> void store_4k(const uint8_t * p, uint8_t * w) {
+    I low[8], high[8];
+    unpack_4k<five, c>(p, low, high);
+#pragma GCC unroll 8
+    for (int g = 0; g < 8; ++g) {
+        Simd::store(w + (16 * c + g) * 64, low[g]);
+        Simd::store(w + (16 * c + 8 + g) * 64, high[g]);
+    }
+}
+#endif
 
 template <bool five> void block_4k(const uint8_t * p, const Batch & batch, int64_t b, Sums & sums) {
     // Six-bit scales and minima, the upper two bits of the last four in the top bits of the first four.
@@ -132,10 +235,24 @@ template <bool five> void block_4k(const uint8_t * p, const Batch & batch, int64
         Simd::store(sums.minima[r], sum);
         Simd::store(sums.products[r], Simd::zero());
     }
+#if defined(PARDEC_AMX)
+    if (on_tiles(batch)) {
+        alignas(64) uint8_t w[64 * 64];
+        store_4k<five, 0>(p, w);
+        store_4k<five, 1>(p, w);
+        store_4k<five, 2>(p, w);
+        store_4k<five, 3>(p, w);
+        const I scales[8] = {scale_of<0>(scales0), scale_of<1>(scales0), scale_of<2>(scales0), scale_of<3>(scales0),
+                             scale_of<0>(scales1), scale_of<1>(scales1), scale_of<2>(scales1), scale_of<3>(scales1)};
+        tile_products<8>(w, scales, batch, b, sums);
+    } else
+#endif
+    {
     chunk_4k<five, 0>(p, scales0, batch, b, sums);
     chunk_4k<five, 1>(p, scales0, batch, b, sums);
     chunk_4k<five, 2>(p, scales1, batch, b, sums);
     chunk_4k<five, 3>(p, scales1, batch, b, sums);
+    }
     const I dm = Simd::load(p);
     const F d = Simd::low_half(dm), dmin = Simd::high_half(dm);
     for (int r = 0; r < batch.n; ++r) {
@@ -148,14 +265,19 @@ template <bool five> void block_4k(const uint8_t * p, const Batch & batch, int64
 
 // ---- Q6_K: 64 weights at a time, 32 of the low nibbles and the 32 of the high ones that lie 64 behind.
 
-template <int half, int side> void chunk_6k(const uint8_t * p, I scales0, I scales1, const Batch & batch, int64_t b, Sums & sums) {
-    I low[8], high[8];
+template <int half, int side> void unpack_6k(const uint8_t * p, I (&low)[8], I (&high)[8]) {
 #pragma GCC unroll 8
     for (int g = 0; g < 8; ++g) {
-        const I q = Simd::load(p + (16 * half + 8 * side + g) * 64), h = Simd::load(p + (32 + 8 * half + g) * 64);
+        const I q = load_ahead(p + (16 * half + 8 * side + g) * 64);
+        const I h = side ? Simd::load(p + (32 + 8 * half + g) * 64) : load_ahead(p + (32 + 8 * half + g) * 64);
         low[g] = Simd::either(Simd::bits(q, 0x0f0f0f0f), Simd::bits(Simd::shl<4 - 2 * side>(h), 0x30303030));
-        high[g] = Simd::either(Simd::bits(Simd::shr<4>(q), 0x0f0f0f0f), Simd::bits(side ? Simd::shr<2>(h) : h, 0x30303030));
+        high[g] = Simd::either(Simd::bits(Simd::shr<4>(q), 0x0f0f0f0f), Simd::bits(Simd::shr<2 * side>(h), 0x30303030));
     }
+}
+
+template <int half, int side> void chunk_6k(const uint8_t * p, I scales0, I scales1, const Batch & batch, int64_t b, Sums & sums) {
+    I low[8], high[8];
+    unpack_6k<half, side>(p, low, high);
     const I s0 = signed_scale_of<2 * side>(scales0), s1 = signed_scale_of<2 * side + 1>(scales0);
     const I s2 = signed_scale_of<2 * side>(scales1), s3 = signed_scale_of<2 * side + 1>(scales1);
     for_rows(batch.n, [&]<int rows>(int r) {
@@ -182,6 +304,25 @@ template <int half, int side> void chunk_6k(const uint8_t * p, I scales0, I scal
     });
 }
 
+#if defined(PARDEC_AMX)
+template <int half, int side> void store_6k(const uint8_t * p, uint8_t * w) {
+    I low[8], high[8];
+    unpack_6k<half, side>(p, low, high);
+#pragma GCC unroll 8
+    for (int g = 0; g < 8; ++g) {
+        Simd::store(w + (32 * half + 8 * side + g) * 64, low[g]);
+        Simd::store(w + (32 * half + 8 * side + 16 + g) * 64, high[g]);
+    }
+}
+
+template <int dword> void signed_scales(I packed, I * scales) {
+    scales[4 * dword] = signed_scale_of<0>(packed);
+    scales[4 * dword + 1] = signed_scale_of<1>(packed);
+    scales[4 * dword + 2] = signed_scale_of<2>(packed);
+    scales[4 * dword + 3] = signed_scale_of<3>(packed);
+}
+#endif
+
 void block_6k(const uint8_t * p, const uint8_t * tail, const Batch & batch, int64_t b, Sums & sums) {
     const I scales[4] = {Simd::load(p + 48 * 64), Simd::load(p + 49 * 64), Simd::load(p + 50 * 64), Simd::load(p + 51 * 64)};
     I pairs[8];
@@ -200,10 +341,27 @@ void block_6k(const uint8_t * p, const uint8_t * tail, const Batch & batch, int6
         }
         Simd::store(sums.products[r], Simd::sub(Simd::zero(), Simd::shl<5>(sum)));
     }
+#if defined(PARDEC_AMX)
+    if (on_tiles(batch)) {
+        alignas(64) uint8_t w[64 * 64];
+        store_6k<0, 0>(p, w);
+        store_6k<0, 1>(p, w);
+        store_6k<1, 0>(p, w);
+        store_6k<1, 1>(p, w);
+        I each[16];
+        signed_scales<0>(scales[0], each);
+        signed_scales<1>(scales[1], each);
+        signed_scales<2>(scales[2], each);
+        signed_scales<3>(scales[3], each);
+        tile_products<16>(w, each, batch, b, sums);
+    } else
+#endif
+    {
     chunk_6k<0, 0>(p, scales[0], scales[1], batch, b, sums);
     chunk_6k<0, 1>(p, scales[0], scales[1], batch, b, sums);
     chunk_6k<1, 0>(p, scales[2], scales[3], batch, b, sums);
     chunk_6k<1, 1>(p, scales[2], scales[3], batch, b, sums);
+    }
     const F d = Simd::halves(tail);
     for (int r = 0; r < batch.n; ++r) {
         const F scale = Simd::mulf(d, Simd::setf(batch.rows[r].scale[b]));
@@ -213,24 +371,23 @@ void block_6k(const uint8_t * p, const uint8_t * tail, const Batch & batch, int6
 
 // ---- Blocks of 32.
 
-template <int type> void block_32(const uint8_t * p, const uint8_t * tail, const Batch & batch, int64_t b, Sums & sums) {
-    I w[8];
+template <int type> void unpack_32(const uint8_t * p, I (&w)[8]) {
     if constexpr (type == Q8_0) {
 #pragma GCC unroll 8
         for (int g = 0; g < 8; ++g) {
-            w[g] = Simd::to_unsigned(Simd::load(p + 64 * g));
+            w[g] = Simd::to_unsigned(load_ahead(p + 64 * g));
         }
     } else {
         constexpr int first = type == Q5_0 ? 1 : 0;
 #pragma GCC unroll 4
         for (int g = 0; g < 4; ++g) {
-            const I q = Simd::load(p + 64 * (first + g));
+            const I q = load_ahead(p + 64 * (first + g));
             w[g] = Simd::bits(q, 0x0f0f0f0f);
             w[g + 4] = Simd::bits(Simd::shr<4>(q), 0x0f0f0f0f);
         }
     }
     if constexpr (type == Q5_0) {
-        const I h = Simd::load(p);
+        const I h = load_ahead(p);
         w[0] = Simd::either(w[0], Simd::bits(Simd::shl<4>(h), 0x10101010));
         w[1] = Simd::either(w[1], Simd::bits(Simd::shl<3>(h), 0x10101010));
         w[2] = Simd::either(w[2], Simd::bits(Simd::shl<2>(h), 0x10101010));
@@ -240,7 +397,11 @@ template <int type> void block_32(const uint8_t * p, const uint8_t * tail, const
         w[6] = Simd::either(w[6], Simd::bits(Simd::shr<2>(h), 0x10101010));
         w[7] = Simd::either(w[7], Simd::bits(Simd::shr<3>(h), 0x10101010));
     }
-    F d, m = Simd::setf(0);
+}
+
+// Scales of a block, and what Q4_1 adds.
+template <int type> void scales_32(const uint8_t * tail, F & d, F & m) {
+    m = Simd::setf(0);
     if constexpr (type == Q4_1) {
         const I dm = Simd::load(tail);
         d = Simd::low_half(dm);
@@ -248,8 +409,53 @@ template <int type> void block_32(const uint8_t * p, const uint8_t * tail, const
     } else {
         d = Simd::halves(tail);
     }
-    // What the stored weights are too high by.
-    constexpr int excess = type == Q4_0 ? 8 : type == Q5_0 ? 16 : type == Q8_0 ? Simd::kOffset : 0;
+}
+
+template <int type> constexpr int excess_of() {  // of the weights as they are stored
+    return type == Q4_0 ? 8 : type == Q5_0 ? 16 : type == Q8_0 ? Simd::kOffset : 0;
+}
+
+template <int type> void take_32(I sum, F d, F m, const Row & row, int64_t b, float * output) {
+    F term = Simd::mulf(Simd::floats(sum), Simd::mulf(d, Simd::setf(row.scale[b])));
+    if constexpr (type == Q4_1) {
+        term = Simd::addf(term, Simd::mulf(m, Simd::setf(row.scaled_sum[b])));
+    }
+    add_to(output, term);
+}
+
+#if defined(PARDEC_AMX)
+// Up to four blocks on the tile unit.
+template <int type> void blocks_32(const uint8_t * p, size_t step, const uint8_t * tail, size_t tail_step, int blocks,
+                                   const Batch & batch, int64_t b, Sums & sums) {
+    alignas(64) uint8_t w[4 * 512];
+    alignas(64) int32_t part[4][kMostRows][16];
+    for (int j = 0; j < blocks; ++j) {
+        I one[8];
+        unpack_32<type>(p + size_t(j) * step, one);
+#pragma GCC unroll 8
+        for (int g = 0; g < 8; ++g) {
+            Simd::store(w + j * 512 + g * 64, one[g]);
+        }
+    }
+    tile_blocks(w, blocks, batch, b, part);
+    for (int j = 0; j < blocks; ++j) {
+        F d, m;
+        scales_32<type>(tail + size_t(j) * tail_step, d, m);
+        for (int r = 0; r < batch.n; ++r) {
+            const Row & row = batch.rows[r];
+            const I sum = Simd::sub(Simd::load(part[j][r]), Simd::set(excess_of<type>() * row.sum[b + j]));
+            take_32<type>(sum, d, m, row, b + j, sums.outputs[r]);
+        }
+    }
+}
+#endif
+
+template <int type> void block_32(const uint8_t * p, const uint8_t * tail, const Batch & batch, int64_t b, Sums & sums) {
+    I w[8];
+    unpack_32<type>(p, w);
+    F d, m;
+    scales_32<type>(tail, d, m);
+    constexpr int excess = excess_of<type>();
     for_rows(batch.n, [&]<int rows>(int r) {
         const int8_t * x[rows];
         I sum[rows];
@@ -272,18 +478,10 @@ template <int type> void block_32(const uint8_t * p, const uint8_t * tail, const
         }
 #pragma GCC unroll 4
         for (int i = 0; i < rows; ++i) {
-            const Row & row = batch.rows[r + i];
-            F term = Simd::mulf(Simd::floats(sum[i]), Simd::mulf(d, Simd::setf(row.scale[b])));
-            if constexpr (type == Q4_1) {
-                term = Simd::addf(term, Simd::mulf(m, Simd::setf(row.scaled_sum[b])));
-            }
-            add_to(sums.outputs[r + i], term);
+            take_32<type>(sum[i], d, m, batch.rows[r + i], b, sums.outputs[r + i]);
         }
     });
 }
-
-// Weights come from far away, and once: they are asked for so many bytes ahead.
-constexpr size_t kAhead = 6144;
 
 template <int type> void multiply_type(const Format & format, const uint8_t * packed, const Batch & batch, int64_t k, int64_t n,
                                        int64_t first, int64_t last, float * const * ys) {
@@ -302,10 +500,20 @@ template <int type> void multiply_type(const Format & format, const uint8_t * pa
             for (int r = 0; r < batch.n; ++r) {
                 Simd::storef(sums.outputs[r], Simd::setf(0));
             }
-            for (int64_t b = 0; b < blocks; ++b, p += step, tail += format.tail * kTile) {
-                for (size_t line = 0; line < step; line += 64) {
-                    __builtin_prefetch(p + kAhead + line);
+            int64_t b = 0;
+#if defined(PARDEC_AMX)
+            if constexpr (type == Q4_0 || type == Q4_1 || type == Q5_0 || type == Q8_0) {
+                const size_t tail_step = size_t(format.tail) * kTile;
+                while (on_tiles(batch) && b < blocks) {
+                    const int some = int(blocks - b < 4 ? blocks - b : 4);
+                    blocks_32<type>(p, step, tail, tail_step, some, batch, b, sums);
+                    b += some;
+                    p += step * size_t(some);
+                    tail += tail_step * size_t(some);
                 }
+            }
+#endif
+            for (; b < blocks; ++b, p += step, tail += format.tail * kTile) {
                 if constexpr (type == Q4_K) {
                     block_4k<false>(p, batch, b, sums);
                 } else if constexpr (type == Q5_K) {
@@ -336,7 +544,27 @@ void multiply(const Format & format, const uint8_t * packed, const uint8_t * con
     for (int r = 0; r < n_rows; ++r) {
         unpacked[r] = row_at(format, rows[r], k);
     }
-    const Batch batch{unpacked, n_rows};
+    Batch batch{unpacked, n_rows, n_rows > 1 ? rows[1] - rows[0] : 0};
+    for (int r = 1; r < n_rows; ++r) {
+        if (rows[r] - rows[r - 1] != batch.stride) {
+            batch.stride = 0;
+        }
+    }
+#if defined(PARDEC_AMX)
+    struct Tiles {
+        bool on;
+        explicit Tiles(const Batch & some, int groups) : on(on_tiles(some)) {
+            if (on) {
+                amx::begin(amx::Config(groups_of(some.n).rows, groups));
+            }
+        }
+        ~Tiles() {
+            if (on) {
+                amx::end();
+            }
+        }
+    } const tiles(batch, format.type == Q6_K ? 4 : 8);
+#endif
     switch (format.type) {
         case Q4_0:
             return multiply_type<Q4_0>(format, packed, batch, k, n, first, last, ys);

@@ -47,7 +47,8 @@ const Machine & machine() {
             const char * name;
             const row_ops::RowOps * rows;
             const block_attention::Attention * attention;
-        } all[] = {{"avx512vnni", &row_ops::row_ops_avx512vnni, &block_attention::attention_avx512vnni},
+        } all[] = {{"amx", &row_ops::row_ops_avx512vnni, &block_attention::attention_avx512vnni},
+                   {"avx512vnni", &row_ops::row_ops_avx512vnni, &block_attention::attention_avx512vnni},
                    {"avxvnni", &row_ops::row_ops_avxvnni, &block_attention::attention_avxvnni},
                    {"avx2", &row_ops::row_ops_avx2, &block_attention::attention_avx2}};
         for (const auto & one : all) {
