@@ -7,6 +7,7 @@
 #endif
 
 #include <atomic>
+#include <thread>
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -98,16 +99,39 @@ const char * buffers_name(ggml_backend_buffer_type_t) {
     return "CPU_TILES";
 }
 
+// Memory of one buffer. Its pages are made by a thread of its own while the first weights are still read: the system clears
+// each of them before.
+struct Pages {
+    uint8_t * data;
+    std::thread maker;
+
+    explicit Pages(size_t size) : data((uint8_t *)aligned_alloc(kPage, (size + kPage - 1) / kPage * kPage + kPage)) {
+#if defined(__linux__)
+        if (data) {
+            constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE; an older kernel refuses, which does no harm
+            madvise(data, size, MADV_HUGEPAGE);  // weights are streamed: each small page would cost a look-up
+            maker = std::thread([this, size] { madvise(data, size, kPopulateWrite); });
+        }
+#endif
+    }
+    ~Pages() {
+        if (maker.joinable()) {
+            maker.join();
+        }
+        free(data);
+    }
+};
+
 void free_buffer(ggml_backend_buffer_t buffer) {
-    free(buffer->context);
+    delete (Pages *)buffer->context;
 }
 
 void * buffer_base(ggml_backend_buffer_t buffer) {
-    return buffer->context;
+    return ((Pages *)buffer->context)->data;
 }
 
 void clear_buffer(ggml_backend_buffer_t buffer, uint8_t value) {
-    memset(buffer->context, value, buffer->size);
+    memset(buffer_base(buffer), value, buffer->size);
 }
 
 // Whole tensors alone: a tile mixes 16 rows.
@@ -152,13 +176,11 @@ void memset_tensor(ggml_backend_buffer_t, ggml_tensor * t, uint8_t value, size_t
 }
 
 ggml_backend_buffer_t alloc_buffer(ggml_backend_buffer_type_t type, size_t size) {
-    void * const data = aligned_alloc(kPage, (size + kPage - 1) / kPage * kPage + kPage);
-    if (!data) {
+    Pages * const pages = new Pages(size);
+    if (!pages->data) {
+        delete pages;
         return nullptr;
     }
-#if defined(__linux__)
-    madvise(data, size, MADV_HUGEPAGE);  // weights are streamed: each small page would cost a look-up
-#endif
     ggml_backend_buffer_i functions = {};
     functions.free_buffer = free_buffer;
     functions.get_base = buffer_base;
@@ -166,7 +188,7 @@ ggml_backend_buffer_t alloc_buffer(ggml_backend_buffer_type_t type, size_t size)
     functions.set_tensor = set_tensor;
     functions.get_tensor = get_tensor;
     functions.clear = clear_buffer;
-    return ggml.ggml_backend_buffer_init(type, functions, data, size);
+    return ggml.ggml_backend_buffer_init(type, functions, pages, size);
 }
 
 size_t alignment(ggml_backend_buffer_type_t) {
