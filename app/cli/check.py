@@ -122,7 +122,8 @@ def _compare(engine: Engine, prompt: Prompt, method: Method, arguments: argparse
         here = next((i for i, (a, b) in enumerate(zip(wanted[start:], ids, strict=False)) if a != b), None)
         compared = len(ids) if here is None else here
         same_bits = same_bits and all(
-            ours.top == theirs.top for ours, theirs in zip(plain.logprobs[start:], got.logprobs[:compared], strict=False)
+            ours.top == theirs.top
+            for ours, theirs in zip(plain.logprobs[start:], got.logprobs[:compared], strict=False)
         )
         if here is None:
             break
