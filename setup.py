@@ -15,12 +15,13 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError, LinkError
 
 _PRODUCTS = "kernels/quant_matmul/kernels.cpp"
+_ATTENTION = "kernels/block_attention/block_attention.cpp"
 #: Sources that are compiled once for each instruction set, and how far operations may be contracted in them: the sums of
 #: quant_matmul are promised to the bit, so nothing may be.
 PER_VARIANT = {
     _PRODUCTS: "-ffp-contract=off",
     "kernels/row_ops/row_ops.cpp": "-ffp-contract=fast",
-    "kernels/block_attention/block_attention.cpp": "-ffp-contract=fast",
+    _ATTENTION: "-ffp-contract=fast",
 }
 #: Machine → instruction set → flags.
 VARIANTS = {
@@ -113,7 +114,11 @@ class BuildKernels(build_ext):
 sysconfig.get_config_vars()["CFLAGS"] = ""
 setup(
     ext_modules=[
-        Extension("pardec_chat.kernels.quant_matmul._native", [_PRODUCTS, *COMMON], depends=HEADERS),
+        Extension(
+            "pardec_chat.kernels.quant_matmul._native",
+            [_PRODUCTS, _ATTENTION, "kernels/block_attention/entry.cpp", *COMMON],
+            depends=HEADERS,
+        ),
         Extension(
             "pardec_chat.backends.llamacpp.accelerator._plugin", [*PER_VARIANT, *COMMON, *ACCELERATOR], depends=HEADERS
         ),
