@@ -201,6 +201,22 @@ class Slot(ABC):
         """Give the place back; harmless when done twice."""
 
 
+#: Whose kernels multiply on the CPU: this package's where they are usable and faster, or the runtime's own.
+KernelChoice = Literal["auto", "stock"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """Whose kernels a runtime multiplies with. own: this package's. reason: why not those, in words; empty where they are used.
+
+    variant: the instruction set that they were compiled for.
+    """
+
+    own: bool = False
+    variant: str = ""
+    reason: str = ""
+
+
 class Target(ABC):
     """A loaded model. One thread, the one that loaded it, makes all calls."""
 
@@ -213,6 +229,8 @@ class Target(ABC):
     name: str
     #: Bytes of weights, cache and buffers on each device, as the runtime tells after the load; empty where it does not.
     placed: Mapping[str, int] = MappingProxyType({})
+    #: Whose kernels it runs on.
+    kernels: Kernels = Kernels(reason="the runtime has no others")
 
     @abstractmethod
     def open(self) -> Slot:
@@ -310,6 +328,7 @@ class LoadOptions:
     draft: the model will only ever propose.
     cache_type: how exactly the cache keeps keys and values. gpu_layers: how many layers go on a GPU; None takes all.
     progress: called with 0…1 while weights are read; returning False gives the load up.
+    kernels: whose multiply on the CPU.
     """
 
     path: Path
@@ -321,6 +340,7 @@ class LoadOptions:
     cache_type: CacheType = "f16"
     gpu_layers: int | None = None
     progress: Callable[[float], bool] | None = None
+    kernels: KernelChoice = "auto"
 
 
 class Runtime(ABC):
@@ -335,6 +355,10 @@ class Runtime(ABC):
     def usable(self, machine: Machine) -> Machine:
         """The machine with those devices alone that this build can use."""
         return machine
+
+    def kernels(self, choice: KernelChoice, gpu_layers: int | None) -> Kernels:
+        """Whose kernels a model would run on that has so many layers on a GPU (None: all that there is one for)."""
+        return Kernels(reason="the runtime has no others")
 
     @abstractmethod
     def load(self, options: LoadOptions) -> Target:

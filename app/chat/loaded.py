@@ -79,6 +79,7 @@ class LoadedModels:
                 cache_type=choice.cache_type,
                 gpu_layers=plan.gpu_layers,
                 progress=report,
+                kernels=choice.kernels,
             )
         )
         self._template = Template(self.target.chat_template, self.target.vocabulary, worker)
@@ -133,6 +134,7 @@ class LoadedModels:
                     cache_type=choice.cache_type,
                     gpu_layers=plan.draft_gpu_layers,
                     progress=report,
+                    kernels=choice.kernels,
                 )
             )
         except UserError as error:
@@ -153,6 +155,7 @@ class LoadedModels:
             plan=self.plan,
             placed=Counter(self.target.placed) + Counter({} if self._draft is None else self._draft.placed),
             rewinds=self.target.capabilities.rewind != "none",
+            kernels=self.target.kernels,
         )
 
     def encode(self, request: Request, sink: Sink) -> list[int]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from pardec_chat.backends.base import MAX_DEPTH, Method, TokenLogprobs
+from pardec_chat.backends.base import MAX_DEPTH, KernelChoice, Kernels, Method, TokenLogprobs
 from pardec_chat.backends.decoding.params import SamplingParams, bias_outside
 from pardec_chat.backends.decoding.stats import Rates
 from pardec_chat.backends.errors import BadSetting, UserError
@@ -97,6 +97,7 @@ class ModelChoice:
 
     n_ctx: tokens a conversation can hold. threads: None takes one for each physical core. slots: answers at the same time.
     cache_type: how exactly the cache keeps what it holds. unchecked: load it even if it does not seem to fit.
+    kernels: whose multiply on the CPU.
     """
 
     model: Path
@@ -106,6 +107,7 @@ class ModelChoice:
     slots: int = 1
     cache_type: CacheType = "f16"
     unchecked: bool = False
+    kernels: KernelChoice = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,7 @@ class Loaded:
 
     plan: what was expected to be taken, and where; placed: bytes on each device, as the runtime tells.
     rewinds: whether what was read can be taken back, so that a question beside the conversation costs no reading it again.
+    kernels: whose the target runs on, and why not this package's own.
     """
 
     model: str
@@ -124,6 +127,7 @@ class Loaded:
     plan: Plan | None = None
     placed: Mapping[str, int] = field(default_factory=dict)
     rewinds: bool = True
+    kernels: Kernels = field(default_factory=Kernels)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,8 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
         yield f"  {runtime['name']}  {_state(runtime)}"
         if features := runtime.get("features"):
             yield f"    {features}"
+        if kernels := runtime.get("kernels"):
+            yield f"    kernels for the CPU: {kernels}"
         if placed := runtime.get("placed"):
             where = ", ".join(f"{size(count)} on {device}" for device, count in placed["devices"].items())
             yield f"    tried with {placed['model']}: {where}"

@@ -38,6 +38,12 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         "--no-memory-check", action="store_true", help="load it even if it does not seem to fit into memory"
     )
     group.add_argument("--threads", type=int, metavar="N", help="threads (default: one for each core)")
+    group.add_argument(
+        "--kernels",
+        choices=("auto", "stock"),
+        default="auto",
+        help="on the CPU: own kernels where they are faster, or llama.cpp's alone (default: auto)",
+    )
     group.add_argument("--runtime", default="llamacpp", metavar="R", help="what runs the model (default: llamacpp)")
 
 
@@ -164,6 +170,7 @@ def choice(arguments: argparse.Namespace) -> ModelChoice:
         arguments.threads,
         cache_type=arguments.cache_type,
         unchecked=arguments.no_memory_check,
+        kernels=arguments.kernels,
     )
 
 

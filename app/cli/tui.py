@@ -84,6 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
         settings=settings,
         setup_of=setup_of,
         theme=settings.settings.look.theme,
+        kernels=arguments.kernels,
         choices=lambda: _entries(library),
         wizard=partial(_wizard, library),
         verdict=pairs.judge,

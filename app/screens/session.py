@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pardec_chat.app.screens.endpoint import EndpointLike
     from pardec_chat.app.settings import Settings
     from pardec_chat.app.settings_file import SettingsFile
+    from pardec_chat.backends.base import KernelChoice
     from pardec_chat.backends.decoding.explain import Explanation
     from pardec_chat.backends.decoding.params import SamplingParams
     from pardec_chat.backends.memory import CacheType, Wish
@@ -112,6 +113,7 @@ class ChatOptions:
     slots: int = 1
     cache_type: CacheType = "f16"
     unchecked: bool = False
+    kernels: KernelChoice = "auto"
     choices: Callable[[], Sequence[ModelEntry]] = tuple
     wizard: Callable[[], WizardLike] | None = None
     verdict: Callable[[Path, Path], PairVerdict] | None = None
@@ -251,6 +253,7 @@ class Session:
             self.slots,
             cache_type=options.cache_type if wish is None else wish.cache_type,
             unchecked=options.unchecked or way == "force",
+            kernels=options.kernels,
         )
 
         def progress(done: float) -> bool:
