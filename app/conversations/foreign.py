@@ -61,32 +61,7 @@ def answered_by(model: object, runtime: str) -> AnswerRecord | None:
     name = visible_line(text_of(model))[:_NAME]
     if not name:
         return None
-    return AnswerRecord(
-        model=name,
-        draft=None,
-        runtime=runtime,
-        method=Method.PLAIN,
-        depth=0,
-        using=Method.PLAIN,
-        state="off",
-        reason="",
-        temperature=0.0,
-        predicted_n=0,
-        predicted_ms=0.0,
-        steps=0,
-        draft_n=0,
-        draft_n_accepted=0,
-        accepted_per_position=(),
-        prompt_n=0,
-        cache_n=0,
-        prompt_ms=0.0,
-        ttft_ms=0.0,
-        total_ms=0.0,
-        plain_per_second=None,
-        context_used=0,
-        context_size=0,
-        finish_reason="",
-    )
+    return AnswerRecord(name, None, runtime, Method.PLAIN, temperature=0.0, state="off")
 
 
 def name_it(conversation: Conversation, title: object) -> None:

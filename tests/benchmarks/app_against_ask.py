@@ -46,13 +46,13 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     options = ["--model", str(arguments.model), "--method", arguments.method, "--temperature", "0"]
-    options += ["--max-tokens", str(arguments.tokens), *(["--draft", str(arguments.draft)] if arguments.draft else [])]
+    options += ["--draft", str(arguments.draft)] if arguments.draft else []
     ratios = []
     for turn in range(arguments.rounds):
         prompt = _PROMPTS[turn % len(_PROMPTS)]
         runs = {"ask": _ask, "app": _app}
         names = ["ask", "app"] if turn % 2 == 0 else ["app", "ask"]
-        rates = {name: runs[name](prompt, options) for name in names}
+        rates = {name: runs[name](prompt, options, arguments.tokens) for name in names}
         ratios.append(rates["app"][0] / rates["ask"][0])
         print(
             f"round {turn + 1}: ask {rates['ask'][0]:.2f} tok/s, app {rates['app'][0]:.2f} tok/s ({ratios[-1]:.3f}x), "
@@ -62,16 +62,17 @@ def main() -> int:
     return 0
 
 
-def _ask(prompt: str, options: Sequence[str]) -> tuple[float, int, str]:
-    command = [str(_PROGRAM), "ask", prompt, *options, "--json"]
+def _ask(prompt: str, options: Sequence[str], tokens: int) -> tuple[float, int, str]:
+    command = [str(_PROGRAM), "ask", prompt, *options, "--max-tokens", str(tokens), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     answer = json.loads(done.stdout)
     return answer["timings"]["predicted_per_second"], answer["timings"]["predicted_n"], answer["text"]
 
 
-def _app(prompt: str, options: Sequence[str]) -> tuple[float, int, str]:
+def _app(prompt: str, options: Sequence[str], tokens: int) -> tuple[float, int, str]:
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "settings.toml").write_text("[chat]\ntitles = false\n", encoding="utf-8")
+        settings = f"[chat]\ntitles = false\nmax_tokens = {tokens}\n"
+        (Path(folder) / "settings.toml").write_text(settings, encoding="utf-8")
         environment = {
             **os.environ,
             "PARDEC_CHAT_DATA": folder,
