@@ -28,7 +28,7 @@ from pardec_chat.app.chat.request import (
     Thinking,
 )
 from pardec_chat.backends import memory
-from pardec_chat.backends.base import Method
+from pardec_chat.backends.base import Kernels, Method
 from pardec_chat.backends.decoding.params import SamplingParams
 from pardec_chat.backends.errors import (
     BadSetting,
@@ -534,6 +534,20 @@ def test_a_context_beyond_what_the_model_was_trained_for_is_told(planned: Callab
     assert engine.load(ModelChoice(Path("a"), n_ctx=8192)).result(20).notices == ()
     (notice,) = engine.load(ModelChoice(Path("a"), n_ctx=8193)).result(20).notices
     assert notice == "a was trained for 8,192 tokens; beyond them its answers get worse."
+
+
+def test_whose_kernels_are_wanted_reaches_both_models_and_the_plan(
+    planned: Callable[[FakeRuntime, int], Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = sized()
+    monkeypatch.setattr(runtime, "kernels", lambda choice, gpu_layers: Kernels(own=choice == "auto"))
+    engine = planned(runtime, 20 * GB)
+    own = engine.load(ModelChoice(Path("a"), Path("d"))).result(20)
+    stock = engine.load(ModelChoice(Path("a"), Path("d"), kernels="stock")).result(20)
+    assert [options.kernels for options in runtime.loaded] == ["auto", "auto", "stock", "stock"]
+    for loaded, mapped in ((own, False), (stock, True)):
+        assert loaded.plan is not None
+        assert {part.mapped for part in loaded.plan.parts if part.what == "weights"} == {mapped}
 
 
 def test_the_cache_type_reaches_both_models(planned: Callable[[FakeRuntime, int], Engine]) -> None:
