@@ -5,6 +5,7 @@ Everything else about the package stands in pyproject.toml.
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 import sysconfig
@@ -15,13 +16,12 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError, LinkError
 
 _PRODUCTS = "kernels/quant_matmul/kernels.cpp"
-_ATTENTION = "kernels/block_attention/block_attention.cpp"
 #: Sources that are compiled once for each instruction set, and how far operations may be contracted in them: the sums of
 #: quant_matmul are promised to the bit, so nothing may be.
 PER_VARIANT = {
     _PRODUCTS: "-ffp-contract=off",
     "kernels/row_ops/row_ops.cpp": "-ffp-contract=fast",
-    _ATTENTION: "-ffp-contract=fast",
+    "kernels/block_attention/block_attention.cpp": "-ffp-contract=fast",
 }
 #: Machine → instruction set → flags.
 VARIANTS = {
@@ -112,16 +112,16 @@ class BuildKernels(build_ext):
 
 # The interpreter's own flags may ask for other instruction sets or warnings than these sources are made for.
 sysconfig.get_config_vars()["CFLAGS"] = ""
+# Not for everybody yet: where this variable is set, they are compiled, and used where they prove to be faster.
+WANTED = os.environ.get("PARDEC_CHAT_KERNELS") == "1"
 setup(
     ext_modules=[
-        Extension(
-            "pardec_chat.kernels.quant_matmul._native",
-            [_PRODUCTS, _ATTENTION, "kernels/block_attention/entry.cpp", *COMMON],
-            depends=HEADERS,
-        ),
+        Extension("pardec_chat.kernels.quant_matmul._native", [_PRODUCTS, *COMMON], depends=HEADERS),
         Extension(
             "pardec_chat.backends.llamacpp.accelerator._plugin", [*PER_VARIANT, *COMMON, *ACCELERATOR], depends=HEADERS
         ),
-    ],
+    ]
+    if WANTED
+    else [],
     cmdclass={"build_ext": BuildKernels},
 )

@@ -78,7 +78,7 @@ def _load() -> Loaded:
     found = sorted(_FOLDER.glob("_plugin*.so"))
     if not found:
         return Loaded(
-            reason="they were not compiled when the package was installed: that needs a C++ compiler with OpenMP"
+            reason="they were not compiled when the package was installed: PARDEC_CHAT_KERNELS=1 asks for it"
         )
     try:
         library = ctypes.CDLL(str(found[0]))
