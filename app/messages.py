@@ -39,7 +39,7 @@ class Mailbox:
     """Where the engine's thread leaves the events of one answer.
 
     At hundreds of tokens a second a message for each would be work for nothing: the first event wakes `pump` with one
-    TurnEvents, the ones behind it wait until they are taken together.
+    TurnEvents, the ones behind it wait until they are taken together; the last one wakes it in any case.
     """
 
     def __init__(self, turn: int, pump: MessagePump) -> None:
@@ -48,12 +48,22 @@ class Mailbox:
         self._events: deque[Event] = deque()
         self._lock = threading.Lock()
         self._woken = False
+        self._over = False
+
+    @property
+    def over(self) -> bool:
+        """Whether no event follows."""
+        return self._over
 
     def put(self, event: Event) -> None:
         """The engine's sink: returns at once."""
+        from pardec_chat.app.chat.request import Failed, Finished
+
+        over = isinstance(event, Finished | Failed)
         with self._lock:
             self._events.append(event)
-            wake, self._woken = not self._woken, True
+            self._over = over
+            wake, self._woken = over or not self._woken, True
         if wake:
             post(self._pump, TurnEvents(self))
 
@@ -67,8 +77,8 @@ class Mailbox:
 
 
 @dataclass
-class TurnEvents(Message):
-    """Events of an answer wait in its mailbox."""
+class TurnEvents(Message, bubble=False):
+    """Events of an answer wait in its mailbox; posted to whoever draws it."""
 
     mailbox: Mailbox
 

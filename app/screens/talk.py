@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from time import monotonic
 from typing import ClassVar, Literal
 
 from textual import on, work
@@ -24,8 +25,9 @@ from pardec_chat.app.screens.message_actions import MessageActions
 from pardec_chat.app.screens.session import Session
 from pardec_chat.app.screens.titles import Titles
 from pardec_chat.app.screens.turn import Turn
-from pardec_chat.app.widgets import wording
+from pardec_chat.app.widgets import pacer, wording
 from pardec_chat.app.widgets.body import Body
+from pardec_chat.app.widgets.kept import Kept
 from pardec_chat.app.widgets.message import Message, UserMessage
 from pardec_chat.app.widgets.metrics import MetricsPanel
 from pardec_chat.app.widgets.metrics_line import MetricsLine
@@ -41,11 +43,13 @@ Place = Literal["panel", "line", "none"]
 PLACES: tuple[Place, ...] = ("panel", "line", "none")
 #: How long nothing is to be done before the model makes a title.
 IDLE_SECONDS = 1.5
+#: Pictures for one of the figures: nobody reads them when they change more often.
+FIGURES_PICTURES = 3
 _GLYPH, _EDITING = "›", "✎"
 _NO_MODEL = "No model is loaded: F3 chooses one, F7 gets more."
 
 
-class Talk(Vertical):
+class Talk(Vertical, Kept):
     """Moves what the dialogue says into the widgets; those hold no state of their own.
 
     place: where the figures are. tinted: whether the tokens show what guessed them.
@@ -78,6 +82,9 @@ class Talk(Vertical):
         self.actions = MessageActions(self)
         self._state = state
         self._pace = Pacer(self, self._draw)
+        self._figures_due = 0.0
+        # The answer's state that the screen around was told of last.
+        self._told = ""
         self._idle: Timer | None = None
         #: For whoever wants to know more about it.
         self.last_error: BaseException | None = None
@@ -135,7 +142,10 @@ class Talk(Vertical):
         session, turn = self.dialogue.session, self.dialogue.turn
         for welcome in self.query(Welcome):
             welcome.show(*session.names, self._state())
-        answer = turn.answer if turn is not None else Answer(used=self.dialogue.used)
+        self._show_readout(turn.answer if turn is not None else Answer(used=self.dialogue.used))
+
+    def _show_readout(self, answer: Answer) -> None:
+        session = self.dialogue.session
         n_ctx = session.loaded.n_ctx if session.loaded is not None else 0
         readout = answer.readout(session.method.value, session.depth, n_ctx)
         self.query_one(MetricsPanel).readout = readout
@@ -216,6 +226,7 @@ class Talk(Vertical):
             self._pace()
 
     def _tell(self) -> None:
+        self._told = ""
         self.show_state()
         self.post_message(Progressed())
 
@@ -265,19 +276,44 @@ class Talk(Vertical):
     @on(TurnEvents)
     def take_events(self, message: TurnEvents) -> None:
         """Events of an answer; drawn soon, at the end of it at once."""
-        turn = self.dialogue.take(message.mailbox)
+        mailbox, shown = message.mailbox, self.dialogue.turn
+        if shown is not None and shown.mailbox is mailbox and self._pace.rests and not mailbox.over:
+            self._pace()  # they are taken with the next picture
+            return
+        turn = self.dialogue.take(mailbox)
         if turn is None:
-            if (named := self.titles.take(message.mailbox)) is not None and self.dialogue.keeper is not None:
+            if (named := self.titles.take(mailbox)) is not None and self.dialogue.keeper is not None:
                 self.dialogue.keeper.put(named)
                 self.post_message(Progressed())
             return
-        if turn is not self.dialogue.turn:
+        if turn is not shown:
             if turn.answer.over:
                 self.post_message(Progressed())
             return
-        if not turn.answer.over:
+        if turn.answer.over:
+            self._end(turn)
+        else:
             self._pace()
+
+    async def _draw(self) -> None:
+        turn = self.dialogue.turn
+        if turn is None or self.dialogue.take(turn.mailbox) is None:
             return
+        if turn.answer.over:
+            self._end(turn)
+            return
+        turn.draw()
+        now = monotonic()
+        if now >= self._figures_due:
+            self._figures_due = now + FIGURES_PICTURES * pacer.SECONDS
+            self._show_readout(turn.answer)
+        else:
+            self._pace()  # they must not stay behind when nothing more comes
+        if self._told != turn.answer.state:
+            self._told = turn.answer.state
+            self.post_message(Progressed())
+
+    def _end(self, turn: Turn) -> None:
         self._pace.drop()
         self.last_error = turn.answer.error or self.last_error
         turn.draw()
@@ -285,13 +321,6 @@ class Talk(Vertical):
         if self.titles.wanted:
             self._disturb()
             self._idle = self.set_timer(IDLE_SECONDS, self.titles.ask)
-
-    async def _draw(self) -> None:
-        turn = self.dialogue.turn
-        if turn is not None and not turn.answer.over:
-            turn.draw()
-        self.show_figures()
-        self.post_message(Progressed())
 
     def _disturb(self) -> None:
         """There is something to do: no titles now."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
+from pardec_chat.app.widgets.kept import Kept
 from pardec_chat.app.widgets.metrics import MetricsPanel
 from pardec_chat.app.widgets.transcript import Transcript
 
 _MORE = "↓ more below · ctrl+end "
 
 
-class Body(Horizontal):
+class Body(Horizontal, Kept):
     """The rule below is always there, so nothing moves when it says that there is more."""
 
     def compose(self) -> ComposeResult:

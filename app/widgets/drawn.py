@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate
 
 from rich.segment import Segment
 from textual.content import Content, Span
 from textual.geometry import Region, Size
 from textual.selection import Selection
 from textual.strip import Strip
-from textual.widget import Widget
 
 from pardec_chat.app.markdown.lines import BLANK, Line, Part
 from pardec_chat.app.plain_text import visible_line
-from pardec_chat.app.widgets.page import SELECTED, Page
+from pardec_chat.app.widgets.kept import Kept
+from pardec_chat.app.widgets.looks import SELECTED
+from pardec_chat.app.widgets.page import Page
 
 _BAR = "▌"
 #: Cells that stay free at the right.
@@ -47,7 +48,7 @@ class Space(Part):
         return BLANK
 
 
-class Drawn(Widget):
+class Drawn(Kept):
     """Stands in a `Page`. As high as its parts; a line is made when it comes into sight."""
 
     DEFAULT_CSS = """
@@ -68,8 +69,9 @@ class Drawn(Widget):
         # For a width: where each part begins, and the line behind the last one.
         self._laid_out = -1
         self._tops: list[int] = [0]
-        # What was drawn, by line, and what it was drawn of.
-        self._strips: dict[int, tuple[object, Strip]] = {}
+        # What was drawn, by its number: the line, its indentation and what came of it; with which width and focus.
+        self._strips: dict[int, tuple[Line, int, Strip]] = {}
+        self._drawn_with = (-1, False)
 
     @abstractmethod
     def parts(self) -> Iterable[Placed]:
@@ -87,7 +89,23 @@ class Drawn(Widget):
         self._laid_out = -1
         if width > 0:
             self._lay_out(width)
-        self.refresh(layout=self._tops[-1] != n_lines or width <= 0)
+        if width <= 0 or self._tops[-1] != n_lines:
+            self.refresh(layout=True)
+        elif stale := [y for y in self._in_sight() if not self._is_drawn(y)]:
+            self.refresh(Region(0, stale[0], self.size.width, stale[-1] + 1 - stale[0]))
+
+    def _in_sight(self) -> range:
+        """Lines that stand on the screen now."""
+        if self._page is None:
+            return range(self._tops[-1])
+        region = self.region
+        seen = region.intersection(self._page.region)
+        return range(seen.y - region.y, seen.bottom - region.y)
+
+    def _is_drawn(self, y: int) -> bool:
+        line, placed = self._line(y)
+        known = self._strips.get(y)
+        return known is not None and known[0] is line and known[1] == _indent(placed)
 
     def measure(self, width: int) -> int:
         """How many lines it takes, also before it is mounted."""
@@ -119,10 +137,12 @@ class Drawn(Widget):
 
     # ---- drawing ----
 
-    def render_lines(self, crop: Region) -> list[Strip]:
-        """The lines of what is seen; without borders and the like there is no need of Textual's own way."""
-        width = self.size.width
-        strips = [self.render_line(y) for y in crop.line_range]
+    def draw_lines(self, crop: Region) -> list[Strip]:
+        """Without borders and the like there is no need of Textual's own way."""
+        width = self._begin_lines()
+        # It has no screen any more when it was taken away meanwhile.
+        selection = self.text_selection if width > 0 else None
+        strips = [self._row(y, selection) for y in crop.line_range]
         filters, (_, background) = self.get_line_filters(), self.background_colors
         for one in filters:
             strips = [strip.apply_filter(one, background) for strip in strips]
@@ -134,24 +154,33 @@ class Drawn(Widget):
         return strips
 
     def render_line(self, y: int) -> Strip:
-        """One line of what is seen."""
-        width, page = self.size.width, self._page
+        """One line of it."""
+        self._begin_lines()
+        return self._row(y, self.text_selection)
+
+    def _begin_lines(self) -> int:
+        width, has_focus = self.size.width, self.has_focus
+        if (width, has_focus) != self._drawn_with:
+            self._drawn_with = (width, has_focus)
+            self._strips.clear()
+        self._lay_out(width)
+        return width
+
+    def _row(self, y: int, selection: Selection | None) -> Strip:
+        width, page = self._drawn_with[0], self._page
         if page is None or width <= 0:
             return Strip.blank(width)
-        self._lay_out(width)
         line, placed = self._line(y)
-        indent, look = (placed.indent, placed.look) if placed is not None else (0, "")
-        key = (line, indent, width, self.has_focus)
-        selection = self.text_selection
+        indent, look = _indent(placed), placed.look if placed is not None else ""
         if selection is not None and (span := selection.get_span(y)) is not None:
             return self._strip(page, _selected(line.content, span, indent), look, indent).apply_offsets(0, y)
         known = self._strips.get(y)
-        if known is None or known[0] != key:
+        if known is None or known[0] is not line or known[1] != indent:
             if len(self._strips) > _MOST:
                 self._strips.clear()
             strip = self._strip(page, line.content, look, indent).apply_offsets(0, y)
-            known = self._strips[y] = (key, strip)
-        return known[1]
+            known = self._strips[y] = (line, indent, strip)
+        return known[2]
 
     def _strip(self, page: Page, content: Content, look: str, indent: int) -> Strip:
         base = page.look(())
@@ -161,7 +190,7 @@ class Drawn(Widget):
             if bar:
                 segments.append(Segment(bar, page.look(("focus",))))
             segments.append(Segment(" " * (indent - len(bar)), base))
-        segments += [Segment(text, page.look(names)) for text, names in _stretches(content, look)]
+        segments += page.look.segments(content, look)
         return Strip(segments).adjust_cell_length(self.size.width, base)
 
     def notify_style_update(self) -> None:
@@ -188,7 +217,7 @@ class Drawn(Widget):
         texts: list[str] = []
         for y in range(first, last + 1):
             line, placed = self._line(y)
-            indent = placed.indent if placed is not None else 0
+            indent = _indent(placed)
             left = start.x - indent if start is not None and y == start.y else 0
             right = end.x - indent if end is not None and y == end.y else None
             text = line.content.plain[max(left, line.lead, 0) : right if right is None else max(0, right)]
@@ -205,21 +234,10 @@ class Drawn(Widget):
             self.notify(address, title="Not a web address, not opened", markup=False)
 
 
+def _indent(placed: Placed | None) -> int:
+    return placed.indent if placed is not None else 0
+
+
 def _selected(content: Content, span: tuple[int, int], indent: int) -> Content:
     start, end = max(0, span[0] - indent), len(content.plain) if span[1] < 0 else max(0, span[1] - indent)
     return content.add_spans([Span(start, min(end, len(content.plain)), SELECTED)]) if start < end else content
-
-
-def _stretches(content: Content, look: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Stretches of text with the names of the same looks."""
-    text = content.plain
-    base = (look,) if look else ()
-    spans = [span for span in content.spans if span.start < span.end]
-    if not spans:
-        if text:
-            yield text, base
-        return
-    cuts = sorted({0, len(text), *(span.start for span in spans), *(min(span.end, len(text)) for span in spans)})
-    for start, end in pairwise(cuts):
-        names = tuple(str(span.style) for span in spans if span.start <= start and span.end >= end)
-        yield text[start:end], base + names

@@ -7,8 +7,8 @@ from typing import ClassVar
 from rich.cells import cell_len
 from textual.content import Content
 from textual.reactive import reactive
-from textual.widget import Widget
 
+from pardec_chat.app.widgets.kept import Kept
 from pardec_chat.app.widgets.wording import fit
 
 _BRAND = "pardec-chat   "
@@ -16,7 +16,7 @@ _GAP = "   "
 _LEAST_NAMES = 12
 
 
-class Header(Widget):
+class Header(Kept):
     """Model and draft at the left, the state in words at the right; all texts are plain, never markup.
 
     endpoint: where the endpoint listens, as host:port; empty while it is off.

@@ -8,8 +8,10 @@ from textual.app import ComposeResult
 from textual.widgets import Footer
 from textual.widgets._footer import FooterKey
 
+from pardec_chat.app.widgets.kept import Kept
 
-class Keys(Footer):
+
+class Keys(Footer, Kept):
     """A footer that marks keys with classes, so that a narrow screen can leave some of them to the help."""
 
     def __init__(self, marks: Mapping[str, str], left_out: Callable[[], Collection[str]] = tuple) -> None:

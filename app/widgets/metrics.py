@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import ClassVar
 
 from textual.content import Content
+from textual.geometry import Region, Size
 from textual.reactive import reactive
-from textual.widget import Widget
+from textual.strip import Strip
 
 from pardec_chat.app.plain_text import visible_line
 from pardec_chat.app.widgets import blocks, wording
+from pardec_chat.app.widgets.kept import Kept
+from pardec_chat.app.widgets.looks import Looks
 from pardec_chat.app.widgets.readout import Readout
 
 _LABEL, _VALUE, _BAR, _TRACK = ".label", ".value", ".bar", ".track"
@@ -21,23 +25,63 @@ _Line = Content
 _BLANK = Content("")
 
 
-class MetricsPanel(Widget):
-    """Draws a Readout in one go: figures change many times a second and must not cost a layout."""
+class MetricsPanel(Kept):
+    """Draws a Readout line by line, and only the lines that say something else than before: figures change often."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"label", "value", "speed", "bar", "curve", "track"}
 
-    readout: reactive[Readout] = reactive(Readout(), layout=False)
+    readout: reactive[Readout] = reactive(Readout(), layout=False, repaint=False)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._look = Looks(self)
+        # What is seen, and the size that it was made for.
+        self._seen: list[_Line] = []
+        self._seen_size = Size(-1, -1)
+
+    def watch_readout(self) -> None:
+        """Draw the lines that changed."""
+        before, size = self._seen, self.content_size
+        if size != self._seen_size:
+            self.refresh()
+            return
+        self._seen = self._fitted(size)
+        for y, (old, new) in enumerate(zip_longest(before, self._seen)):
+            if old is None or new is None or not old.is_same(new):
+                self.refresh(Region(0, y, size.width, 1))
 
     def render(self) -> Content:
+        """All lines, for whoever selects text."""
+        return Content("\n").join(self._lines_now())
+
+    def render_line(self, y: int) -> Strip:
+        """One line of what is seen."""
+        if self.text_selection is not None:
+            return super().render_line(y)
+        lines = self._lines_now()
+        segments = self._look.segments(lines[y]) if y < len(lines) else ()
+        return Strip(segments).adjust_cell_length(self._seen_size.width, self._look(()))
+
+    def notify_style_update(self) -> None:
+        """Another theme."""
+        self._look.clear()
+        super().notify_style_update()
+
+    def _lines_now(self) -> list[_Line]:
+        if self._seen_size != self.content_size:
+            self._seen_size = self.content_size
+            self._seen = self._fitted(self._seen_size)
+        return self._seen
+
+    def _fitted(self, size: Size) -> list[_Line]:
         """All lines; where there is little height the blank ones go first."""
-        width, height = self.content_size
-        lines = self._lines(width)
+        lines = self._lines(size.width)
         for i in range(len(lines) - 1, -1, -1):
-            if len(lines) <= height:
+            if len(lines) <= size.height:
                 break
             if lines[i] is _BLANK:
                 del lines[i]
-        return Content("\n").join(lines[:height] if height else lines)
+        return lines[: size.height] if size.height else lines
 
     def _lines(self, width: int) -> list[_Line]:
         return [

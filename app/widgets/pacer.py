@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from time import perf_counter
+from time import thread_time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 #: Ten pictures a second look steady.
 SECONDS = 0.1
-#: Drawing gets a tenth of the UI thread at most: on few cores each picture keeps the threads that decode waiting.
-PAUSES = 9
+#: Drawing gets a thirtieth of a core at most: on few cores each picture keeps all threads that decode waiting.
+PAUSES = 29
 
 
 class Pacer:
     """Calls `draw` soon when it has been quiet, else when it is time again.
 
-    From one call to the next pass SECONDS, or PAUSES times what the drawing took: where that takes long it is done less
+    From one call to the next pass SECONDS, or PAUSES times the processor time of the drawing: where that is long it is done less
     often instead of making the machine slow.
     """
 
@@ -32,24 +32,29 @@ class Pacer:
 
     def __call__(self) -> None:
         """There is something to draw."""
-        if self._drawing or self._timer is not None:
+        if self.rests:
             self._again = True
         else:
             self._drawing = True
             self._pump.call_next(self._run)
+
+    @property
+    def rests(self) -> bool:
+        """Whether what there is to draw has to wait."""
+        return self._drawing or self._timer is not None
 
     def drop(self) -> None:
         """Forget what waits."""
         self._again = False
 
     async def _run(self) -> None:
-        start = perf_counter()
+        start = thread_time()
         self._again = False
         await self._draw()
 
         def drawn() -> None:
             self._drawing = False
-            pause = max(SECONDS, PAUSES * (perf_counter() - start))
+            pause = max(SECONDS, PAUSES * (thread_time() - start))
             self._timer = self._pump.set_timer(pause, self._elapsed)
 
         # The layout and the painting come behind, and are most of it.

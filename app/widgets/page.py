@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from rich.style import Style as RichStyle
 from textual.containers import VerticalScroll
-from textual.style import Style
 
-from pardec_chat.app.markdown.lines import CLICK
+from pardec_chat.app.widgets.looks import Looks
 
 _ORIGINS = ("origin-draft", "origin-ngram", "origin-lookahead", "origin-head")
-#: The look of text that the mouse has selected, which is the screen's own.
-SELECTED = "selected"
-# Looks with their addresses are kept until there are too many of them.
-_MOST = 2000
 
 
 class Page(VerticalScroll):
@@ -74,51 +68,9 @@ class Page(VerticalScroll):
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002  # Textual's own name
         super().__init__(id=id, classes=classes)
-        self._base: Style | None = None
-        self._looks: dict[tuple[str, ...], RichStyle] = {}
-
-    def look(self, names: tuple[str, ...]) -> RichStyle:
-        """How text looks that has all these names, a later one over an earlier one."""
-        if self._base is not self.visual_style:
-            self._base = self.visual_style
-            self._looks.clear()
-        if names not in self._looks:
-            if len(self._looks) > _MOST:
-                self._looks.clear()
-            self._looks[names] = self._combine(names)
-        return self._looks[names]
-
-    def _combine(self, names: tuple[str, ...]) -> RichStyle:
-        style, extra = self.visual_style, RichStyle()
-        for name in names:
-            if name.startswith(CLICK):
-                action, _, argument = name.removeprefix(CLICK).partition(" ")
-                extra += RichStyle.from_meta({"@click": (action, (argument,))})
-                continue
-            of_screen = name == SELECTED
-            styles = (
-                self.screen.get_component_styles("screen--selection")
-                if of_screen
-                # What a note says of its parts begins with a dot.
-                else self.get_component_styles(name.removeprefix("."))
-            )
-            text = styles.text_style
-            style += Style(
-                styles.background if styles.has_rule("background") else None,
-                styles.color if styles.has_rule("color") and not styles.auto_color else None,
-                bold=text.bold,
-                italic=text.italic,
-                underline=text.underline,
-                underline2=text.underline2,
-                reverse=text.reverse,
-                strike=text.strike,
-            )
-            # Textual's style does not know it.
-            if text.overline:
-                extra += RichStyle(overline=True)
-        return style.rich_style + extra
+        self.look = Looks(self)
 
     def notify_style_update(self) -> None:
         """Another theme."""
-        self._looks.clear()
+        self.look.clear()
         super().notify_style_update()

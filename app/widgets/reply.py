@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from time import perf_counter
 
 from textual.content import Content
+from textual.geometry import Region
 from textual.reactive import reactive
 from textual.strip import Strip
 
@@ -156,11 +157,11 @@ class Reply(Message):
             if self.tint and passages:
                 yield Placed(Legend(self._written.counts, known=counted), indent, "quiet")
 
-    def render_line(self, y: int) -> Strip:
+    def draw_lines(self, crop: Region) -> list[Strip]:
         """See `Drawn`."""
-        strip = super().render_line(y)
+        strips = super().draw_lines(crop)
         self._work_on()
-        return strip
+        return strips
 
     @property
     def is_written(self) -> bool:
