@@ -19,8 +19,8 @@ PAUSES = 29
 class Pacer:
     """Calls `draw` soon when it has been quiet, else when it is time again.
 
-    From one call to the next pass SECONDS, or PAUSES times the processor time of the drawing: where that is long it is done less
-    often instead of making the machine slow.
+    From one call to the next pass SECONDS, or PAUSES times the processor time that the drawing took: where that is long it
+    is done less often instead of making the machine slow.
     """
 
     def __init__(self, pump: MessagePump, draw: Callable[[], Awaitable[None]]) -> None:

@@ -3,16 +3,23 @@
     python -m pardec_chat.tests.benchmarks.conversations [--conversations N] [--keep FOLDER]
 
 Half are in English, half in Japanese, with eight messages each; one more is long. Each query is typed letter by letter:
-the slowest of its beginnings counts, each at the median of some tries. Times are in milliseconds: that of the clock, and
-that of the processor, which other programs on the machine change less.
+the slowest of its beginnings counts, each at the median of some tries. Then the app is started with them. Times are in
+milliseconds: that of the clock, and that of the processor, which other programs on the machine change less.
 """
 
 from __future__ import annotations
 
 import argparse
+import fcntl
+import os
+import pty
 import pydoc_data.topics
 import random
+import struct
+import subprocess
+import sys
 import tempfile
+import termios
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -26,7 +33,7 @@ from pardec_chat.app.conversations.record import MOST_STEPS, AnswerRecord, Origi
 from pardec_chat.app.conversations.store import Store
 from pardec_chat.backends.base import Method
 
-_BAR = 50.0
+_BAR, _PAINT_BAR = 50.0, 1000.0
 _TRIES = 5
 _QUERIES = (
     "the quick function",
@@ -181,6 +188,35 @@ def main() -> None:
         worst = _measure(store, author)
         store.close()
         print(f"\nslowest {worst.wall:.1f}, bar {_BAR:.0f}")
+        paints = sorted(_first_paint(path.parent) for _ in range(_TRIES))
+        print(f"the app's first picture after {median(paints):.0f}, at most {paints[-1]:.0f}, bar {_PAINT_BAR:.0f}")
+
+
+def _first_paint(folder: Path) -> float:
+    """Milliseconds from the start of the program to the prompt on the screen."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+    environment = {
+        **os.environ,
+        "PARDEC_CHAT_DATA": str(folder),
+        "PARDEC_CHAT_CONFIG": str(folder),
+        "TERM": "xterm-256color",
+    }
+    program = Path(sys.executable).parent / "pardec-chat"
+    begun = perf_counter()
+    process = subprocess.Popen(
+        [str(program)], stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True
+    )
+    try:
+        output = b""
+        while "›".encode() not in output:
+            output += os.read(master, 65536)
+        return (perf_counter() - begun) * 1e3
+    finally:
+        process.kill()
+        process.wait()
+        os.close(master)
+        os.close(slave)
 
 
 def _measure(store: Store, author: Author) -> Took:
