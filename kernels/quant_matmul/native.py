@@ -22,7 +22,7 @@ class Unavailable(Exception):
 def _library() -> ctypes.CDLL:
     found = sorted(_FOLDER.glob("_native*.so")) + sorted(_FOLDER.glob("_native*.pyd"))
     if not found:
-        raise Unavailable("they were not compiled when the package was installed: no C++ compiler was found")
+        raise Unavailable("they were not compiled when the package was installed, which takes a C++ compiler")
     try:
         library = ctypes.CDLL(str(found[0]))
     except OSError as error:
