@@ -18,12 +18,13 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError, LinkError
 
 _PRODUCTS = "kernels/quant_matmul/kernels.cpp"
+_ATTENTION = "kernels/block_attention/block_attention.cpp"
 #: Sources that are compiled once for each instruction set, and how far operations may be contracted in them: the sums of
 #: quant_matmul are promised to the bit, so nothing may be.
 PER_VARIANT = {
     _PRODUCTS: "-ffp-contract=off",
     "kernels/row_ops/row_ops.cpp": "-ffp-contract=fast",
-    "kernels/block_attention/block_attention.cpp": "-ffp-contract=fast",
+    _ATTENTION: "-ffp-contract=fast",
 }
 #: Machine → instruction set → flags.
 VARIANTS = {
@@ -50,6 +51,9 @@ class BuildKernels(build_ext):
 
     def run(self) -> None:
         """See `build_ext`."""
+        if os.environ.get("PARDEC_CHAT_KERNELS") == "0":
+            self.without("PARDEC_CHAT_KERNELS is 0")
+            return
         if platform.machine().lower() not in VARIANTS or sys.platform == "win32":
             self.without(f"there are none for {sys.platform} on {platform.machine()}")
             return
@@ -107,6 +111,9 @@ class BuildKernels(build_ext):
             f"pardec-chat: installed without its own kernels for the CPU ({why}); llama.cpp's are used", file=sys.stderr
         )
         self.extensions = []
+        if self.editable_mode:  # what an earlier installation made is not of these sources
+            for made in [path for top in ("kernels", "backends") for path in Path(top).rglob("_*.so")]:
+                made.unlink()
 
     def get_outputs(self) -> list[str]:
         """Files that were really made."""
@@ -122,16 +129,16 @@ class BuildKernels(build_ext):
 
 # The interpreter's own flags may ask for other instruction sets or warnings than these sources are made for.
 sysconfig.get_config_vars()["CFLAGS"] = ""
-# Whoever does not want to wait for the compiler sets this to 0: llama.cpp's kernels are used then.
-WANTED = os.environ.get("PARDEC_CHAT_KERNELS") != "0"
 setup(
     ext_modules=[
-        Extension("pardec_chat.kernels.quant_matmul._native", [_PRODUCTS, *COMMON], depends=HEADERS),
+        Extension(
+            "pardec_chat.kernels.quant_matmul._native",
+            [_PRODUCTS, _ATTENTION, "kernels/block_attention/entry.cpp", *COMMON],
+            depends=HEADERS,
+        ),
         Extension(
             "pardec_chat.backends.llamacpp.accelerator._plugin", [*PER_VARIANT, *COMMON, *ACCELERATOR], depends=HEADERS
         ),
-    ]
-    if WANTED
-    else [],
+    ],
     cmdclass={"build_ext": BuildKernels},
 )

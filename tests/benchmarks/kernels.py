@@ -32,8 +32,8 @@ KINDS: tuple[KernelChoice, ...] = ("auto", "stock")
 class Passes:
     """Forward passes of one conversation, timed."""
 
-    def __init__(self, path: Path, kernels: KernelChoice, n_ctx: int) -> None:
-        self.target = LlamaCppTarget(LoadOptions(path, n_ctx=n_ctx, kernels=kernels))
+    def __init__(self, path: Path, kernels: KernelChoice, n_ctx: int, slots: int = 1) -> None:
+        self.target = LlamaCppTarget(LoadOptions(path, n_ctx=n_ctx, slots=slots, kernels=kernels))
         self._context = self.target.context
 
     def read(self, ids: list[int]) -> float:
@@ -52,6 +52,23 @@ class Passes:
         took = (time.perf_counter() - begun) * 1e3
         return took, self._context.rows()[: len(ids)].copy()
 
+    def together(self, ids: list[int], n_ctx: int, slots: int, steps: int) -> float:
+        """Tokens a second of so many conversations of n_ctx tokens that step together."""
+        for slot in range(slots):
+            self._context.remove(slot, 0)
+        for slot in range(slots):
+            for at in range(0, n_ctx, 128):
+                self._context.batch.clear()
+                self._context.batch.extend(ids[at : min(at + 128, n_ctx)], at, slot, wanted=False)
+                self._context.decode()
+        start = time.perf_counter()
+        for step in range(steps):
+            self._context.batch.clear()
+            for slot in range(slots):
+                self._context.batch.extend([ids[n_ctx + step + slot]], n_ctx + step, slot, wanted=True)
+            self._context.decode()
+        return slots * steps / (time.perf_counter() - start)
+
     def _pass(self, ids: list[int], start: int, *, wanted: bool) -> None:
         self._context.batch.clear()
         self._context.batch.extend(ids, start, 0, wanted=wanted)
@@ -67,6 +84,7 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=9)
     parser.add_argument("--exact", action="store_true", help="blocks of 1…32 rows against single steps, to the bit")
     parser.add_argument("--logits", action="store_true", help="300 positions of text against stock kernels")
+    parser.add_argument("--slots", type=int, help="so many conversations in one pass, at each context")
     parser.add_argument("--load", choices=KINDS, help="load only: seconds and peak memory, in a process of its own")
     arguments = parser.parse_args()
     path = Library().resolve(arguments.model)
@@ -88,6 +106,12 @@ def main() -> None:
         _speed(both, ids, n_ctx, [int(n) for n in arguments.rows.split(",")], arguments.repeat)
         if arguments.exact:
             _exact(both["auto"], ids, n_ctx)
+    if arguments.slots:
+        for one in both.values():
+            one.target.close()
+        both = {kind: Passes(path, kind, max(contexts) + 64, arguments.slots) for kind in KINDS}
+        for n_ctx in contexts:
+            _slots(both, ids, n_ctx, arguments.slots)
     if arguments.logits:
         _logits(both, ids[:300])
     for one in both.values():
@@ -122,6 +146,15 @@ def _speed(both: dict[KernelChoice, Passes], ids: list[int], n_ctx: int, rows: l
                 times[kind].append(one.rows(ids[n_ctx : n_ctx + n], n_ctx)[0])
         own, stock = (statistics.median(times[kind]) for kind in KINDS)
         print(f"context {n_ctx:5}, {n:2} rows: {own:7.1f} against {stock:7.1f} ms, {own / stock:.2f}x")
+
+
+def _slots(both: dict[KernelChoice, Passes], ids: list[int], n_ctx: int, slots: int) -> None:
+    rates: dict[KernelChoice, list[float]] = {kind: [] for kind in KINDS}
+    for _ in range(5):
+        for kind, one in both.items():
+            rates[kind].append(one.together(ids, n_ctx, slots, 8))
+    own, stock = (statistics.median(rates[kind]) for kind in KINDS)
+    print(f"context {n_ctx:5}, {slots} slots in one pass: {own:.1f} against {stock:.1f} tokens/s, {own / stock:.2f}x")
 
 
 def _exact(own: Passes, ids: list[int], n_ctx: int) -> None:
