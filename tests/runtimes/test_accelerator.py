@@ -176,7 +176,8 @@ def test_what_the_kernels_do_not_know_stays_with_llama_cpp(arch: str, tmp_path: 
 @pytest.mark.skipif(not BUILT_IN.is_file(), reason="the built-in model is not on this disk")
 def test_what_was_packed_is_not_in_memory_a_second_time(closing: list[Direct]) -> None:
     """All of the file but the table of embeddings, which is read in its own order, is given back."""
-    closing.append(Direct(BUILT_IN))
+    one = Direct(BUILT_IN)
+    closing.append(one)
     resident = 0
     of_the_file = False
     for line in Path("/proc/self/smaps").read_text().splitlines():
@@ -185,6 +186,7 @@ def test_what_was_packed_is_not_in_memory_a_second_time(closing: list[Direct]) -
         elif of_the_file and line.startswith("Rss:"):
             resident += int(line.split()[1]) * 1024
     assert resident < 0.6 * BUILT_IN.stat().st_size
+    assert one.target.placed["CPU_Mapped"] < 0.6 * BUILT_IN.stat().st_size < one.target.placed["CPU_TILES"]
 
 
 # Reasons
