@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pardec_chat.app.conversations.setup import Setup
-from pardec_chat.backends.base import Method
+from pardec_chat.backends.base import KernelChoice, Method
 from pardec_chat.backends.decoding.params import SamplingParams
 from pardec_chat.backends.errors import UserError
 
@@ -97,6 +97,8 @@ class Model:
     """None takes one for each core."""
     cache_type: Literal["f16", "q8_0"] = "f16"
     """Numbers in the cache: 16 bits, or 8."""
+    kernels: KernelChoice = "auto"
+    """Whose multiply on the CPU: this package's where they are faster, or the runtime's own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,6 +188,7 @@ CHECKS: Mapping[str, Mapping[str, Check]] = {
         "ctx": _or_auto(_whole(1, 2**31)),
         "threads": _or_auto(_whole(1, 4096)),
         "cache_type": _choice("f16", "q8_0"),
+        "kernels": _choice("auto", "stock"),
     },
     "endpoint": {"port": _whole(0, 65535)},
 }

@@ -216,6 +216,10 @@ class Kernels:
     variant: str = ""
     reason: str = ""
 
+    def described(self) -> str:
+        """In words: "own (avx2)", or "the runtime's", with the reason."""
+        return f"own ({self.variant})" if self.own else f"the runtime's: {self.reason}"
+
 
 class Target(ABC):
     """A loaded model. One thread, the one that loaded it, makes all calls."""

@@ -45,7 +45,6 @@ class Learned:
             "build": dict(build),
             "models": [_identity(path) for path in models],
             "threads": choice.threads or os.cpu_count(),
-            "kernels": choice.kernels,
         }
         return Learned(locations.learned() / f"{name}.json", key)
 

@@ -113,7 +113,9 @@ class LoadedModels:
         self._close_draft()
         self.keep()
         self.choice = choice
-        self._learned = Learned.of(choice, self._runtime.name, self._build)
+        # Why others are not used may be told in other words each time.
+        kernels = self.target.kernels.variant or "stock"
+        self._learned = Learned.of(choice, self._runtime.name, {**self._build, "kernels": kernels})
         known = self._learned.restore()
         costs = self.controller.knowledge.costs
         self.controller = Controller(known)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pardec_chat.app.cli import options
@@ -80,6 +81,6 @@ def _document(finished: Finished, loaded: Loaded, choice: ModelChoice) -> dict[s
         "depth": finished.figures.depth,
         "runtime": loaded.runtime,
         "status": {"state": status.state, "reason": status.reason},
-        "kernels": {"own": loaded.kernels.own, "variant": loaded.kernels.variant, "reason": loaded.kernels.reason},
+        "kernels": asdict(loaded.kernels),
         "timings": finished.timings,
     }

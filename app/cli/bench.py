@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -101,6 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(document)
     else:
         _print(rows)
+        print(f"Kernels for the CPU: {loaded.kernels.described()}.")
         if explanation is not None:
             print()
             explained.show(explanation, loaded)
@@ -141,6 +142,7 @@ def _models(loaded: Loaded, choice: ModelChoice) -> dict[str, Any]:
         "model": choice.model.stem,
         "draft": choice.draft.stem if choice.draft is not None else None,
         "runtime": loaded.runtime,
+        "kernels": asdict(loaded.kernels),
     }
 
 

@@ -48,7 +48,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     options.add_method_options(parser)
     options.add_sampling_options(parser, temperature=0.7)
     # What is not given is as the settings have it.
-    parser.set_defaults(func=run, runtime=None, cache_type=None, port=None, **dict.fromkeys(_SAMPLING))
+    parser.set_defaults(func=run, runtime=None, cache_type=None, kernels=None, port=None, **dict.fromkeys(_SAMPLING))
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _LAYERS, _VOCABULARY, _CACHE_PER_GB = 32, 150_000, 30_000
 #: Part of 4-bit weights that llama.cpp keeps a second time for the kernels of a CPU with AVX2.
 _REPACKED: Final = 0.6
+#: Part of a small model, and what is small, that own kernels keep twice: its table of embeddings is its output, too.
+_TIED, _SMALL = 0.25, 4_000_000_000
 #: On a CPU a step reads all weights: bytes for each core, and for all of them, with which writing keeps up with reading.
 _PER_CORE, _ON_A_CPU = 600_000_000, 5_200_000_000
 
@@ -54,16 +56,35 @@ def shape_of(model: Model, machine: Machine) -> Shape:
     """What the catalogue knows of a model's memory, for one whose file is not here to be read."""
     four_bit = any(kind in model.id for kind in ("q4_k", "q4_0", "iq4_nl"))
     repacked = int(model.size * _REPACKED) if four_bit and not machine.devices else 0
+    tied = int(model.size * _TIED) if model.size < _SMALL else 0
     cache = model.cache_per_token
     if cache is None:
         cache = int(model.size / 1e9 * _CACHE_PER_GB)
-    return Shape(model.name, model.size, _LAYERS, cache, _VOCABULARY, context=model.context or 0, repacked=repacked)
+    return Shape(
+        model.name,
+        model.size,
+        _LAYERS,
+        cache,
+        _VOCABULARY,
+        context=model.context or 0,
+        repacked=repacked,
+        tied=tied,
+    )
 
 
-def judge(target: Shape, draft: Shape | None, machine: Machine, n_ctx: int, disk_free: int, fetch: int) -> Fit:
-    """Whether this fits into memory, and onto the disk. fetch: bytes that have to be downloaded first."""
+def judge(
+    target: Shape,
+    draft: Shape | None,
+    machine: Machine,
+    n_ctx: int,
+    disk_free: int,
+    fetch: int,
+    *,
+    packed: bool = False,
+) -> Fit:
+    """Whether this fits into memory, and onto the disk. fetch: bytes that have to be downloaded first; packed: see `Wish`."""
     length = min(n_ctx, target.context) if target.context else n_ctx
-    planned = plan(Wish(target, draft, n_ctx=length), machine)
+    planned = plan(Wish(target, draft, n_ctx=length, packed=packed), machine)
     need = planned.need_of_models()
     if fetch > disk_free:
         return Fit(False, need, length, f"the disk lacks {size(fetch - disk_free)}")
@@ -81,9 +102,15 @@ def judge(target: Shape, draft: Shape | None, machine: Machine, n_ctx: int, disk
 
 
 def propose(
-    catalogue: Catalogue, machine: Machine, n_ctx: int, disk_free: int, have: Mapping[str, int]
+    catalogue: Catalogue,
+    machine: Machine,
+    n_ctx: int,
+    disk_free: int,
+    have: Mapping[str, int],
+    *,
+    packed: bool = False,
 ) -> tuple[Proposal, ...]:
-    """The choices, at most three and each another target. have: bytes of each model that are on this disk.
+    """The choices, at most three and each another target. have: bytes of each model that are on this disk; packed: see `Wish`.
 
     Recommended is the largest target with a draft model of its own that still writes as fast as one reads: on a GPU when
     both are on it whole, on a CPU by how much memory a step has to read.
@@ -97,7 +124,8 @@ def propose(
             return
         fetch = sum(max(0, model.size - have.get(model.id, 0)) for model in models)
         shapes = [shape_of(model, machine) for model in models]
-        fit = judge(shapes[0], shapes[1] if len(shapes) > 1 else None, machine, n_ctx, disk_free, fetch)
+        draft = shapes[1] if len(shapes) > 1 else None
+        fit = judge(shapes[0], draft, machine, n_ctx, disk_free, fetch, packed=packed)
         found.append(Proposal(kind, title, models, fetch, fit, words))
 
     built_in = catalogue.find(catalogues.BUILT_IN)
@@ -108,7 +136,7 @@ def propose(
         fetch = sum(max(0, model.size - have.get(model.id, 0)) for model in models)
         shapes = [shape_of(model, machine) for model in models]
         draft = shapes[1] if len(shapes) > 1 else None
-        if not judge(shapes[0], draft, machine, n_ctx, disk_free, fetch).fits:
+        if not judge(shapes[0], draft, machine, n_ctx, disk_free, fetch, packed=packed).fits:
             continue
         if draft is not None and _is_quick(shapes[0], draft, machine, n_ctx) and _larger(models, quick):
             quick = models

@@ -56,10 +56,15 @@ class Wizard:
         """This machine, looked at once, as the runtime can use it."""
         return self._given or build.usable(machines.inspect())
 
+    @cached_property
+    def packed(self) -> bool:
+        """Whether models will likely run on own kernels, which take other memory."""
+        return build.packs_weights(self.machine)
+
     def proposals(self, n_ctx: int = 4096) -> tuple[Proposal, ...]:
         """The choices of a first start."""
         have = {entry.id: entry.have for entry in self.library.entries()}
-        return fit.propose(self.library.catalogue, self.machine, n_ctx, self._disk_free(), have)
+        return fit.propose(self.library.catalogue, self.machine, n_ctx, self._disk_free(), have, packed=self.packed)
 
     def rows(self, n_ctx: int = 4096) -> tuple[Row, ...]:
         """All models: the catalogue's, the user's own files, and those in the Hub's cache.
@@ -108,9 +113,9 @@ class Wizard:
         except ModelUnreadable as error:
             return Row(entry, model, fit.Fit(False, 0, n_ctx, error.what), pair)
         drafting = None if draft is None else fit.shape_of(draft, self.machine)
-        return Row(
-            entry, model, fit.judge(target, drafting, self.machine, n_ctx, disk_free, entry.size - entry.have), pair
-        )
+        fetch = entry.size - entry.have
+        found = fit.judge(target, drafting, self.machine, n_ctx, disk_free, fetch, packed=self.packed)
+        return Row(entry, model, found, pair)
 
     def _shape(self, entry: Entry) -> Shape:
         """From the file where it is here, from the catalogue where not."""

@@ -97,7 +97,7 @@ class ChatOptions:
     answers are asked with as the file has it now, and what was given at the start instead.
     slots: answers at the same time. wizard: makes what gets more models here, once it is wanted; None where there is no way.
     verdict: whether one model can guess for another, by their files; None leaves that to the engine. endpoint: makes the
-    endpoint of an engine; None where there is none. port: where it is to listen.
+    endpoint of an engine; None where there is none. port: where it is to listen. kernels: whose; None leaves it to the settings.
     """
 
     model: Path | None = None
@@ -113,7 +113,7 @@ class ChatOptions:
     slots: int = 1
     cache_type: CacheType = "f16"
     unchecked: bool = False
-    kernels: KernelChoice = "auto"
+    kernels: KernelChoice | None = None
     choices: Callable[[], Sequence[ModelEntry]] = tuple
     wizard: Callable[[], WizardLike] | None = None
     verdict: Callable[[Path, Path], PairVerdict] | None = None
@@ -139,6 +139,11 @@ class ChatOptions:
             max_tokens=self.max_tokens,
             system=self.system,
         )
+
+    @property
+    def whose_kernels(self) -> KernelChoice:
+        """What a load asks for, as things are now; an option of the command line comes first."""
+        return self.kernels or ("auto" if self.settings is None else self.settings.settings.model.kernels)
 
     @property
     def makes_titles(self) -> bool:
@@ -253,7 +258,7 @@ class Session:
             self.slots,
             cache_type=options.cache_type if wish is None else wish.cache_type,
             unchecked=options.unchecked or way == "force",
-            kernels=options.kernels,
+            kernels=options.whose_kernels,
         )
 
         def progress(done: float) -> bool:

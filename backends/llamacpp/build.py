@@ -11,11 +11,20 @@ from pardec_chat.backends.machine import Machine
 #: Kind of device → the library that drives it.
 _LIBRARIES = {"cuda": "ggml-cuda", "metal": "ggml-metal"}
 
+#: What a CPU must have, one of these, for own kernels.
+_WANTED = frozenset({"AVX2", "dot products"})
+
 
 def usable(machine: Machine) -> Machine:
     """The machine with those devices alone that this build can use."""
     kinds = device_kinds()
     return replace(machine, devices=tuple(device for device in machine.devices if device.kind in kinds))
+
+
+def packs_weights(machine: Machine) -> bool:
+    """Whether own kernels are there and likely to be used: what is planned before anything is loaded is planned for them."""
+    compiled = any((Path(__file__).parent / "accelerator").glob("_plugin*.so"))
+    return compiled and not machine.devices and not _WANTED.isdisjoint(machine.features)
 
 
 def device_kinds() -> frozenset[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from pardec_chat.backends.llamacpp.accelerator import loading
 class Model:
     """A loaded file; gpu_layers: layers that go on a GPU, None for all. Raises ModelUnreadable or OutOfMemory.
 
-    own_kernels: weights are packed for them while they are read, so that no page of the file stays mapped.
+    own_kernels: weights are packed for them while they are read; of the file no page that was packed stays in memory.
     """
 
     def __init__(
@@ -36,7 +37,9 @@ class Model:
         params.n_gpu_layers = -1 if gpu_layers is None else gpu_layers
         params.use_extra_bufts = not library.has_tile_kernels()
         if own_kernels:
-            params.load_mode = llama_cpp.LLAMA_LOAD_MODE_NONE
+            # On Linux the pages of a mapped file are given back as they are packed.
+            mapped = sys.platform == "linux"
+            params.load_mode = llama_cpp.LLAMA_LOAD_MODE_MMAP if mapped else llama_cpp.LLAMA_LOAD_MODE_NONE
         # The callback must live as long as the call: the C side keeps no reference.
         callback = llama_cpp.llama_progress_callback(lambda done, _data: progress is None or progress(done))
         params.progress_callback = callback

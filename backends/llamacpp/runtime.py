@@ -38,7 +38,7 @@ class LlamaCppRuntime(Runtime):
         """See `Runtime`."""
         described = {"version": library.version(), "features": library.system_info()}
         kernels = loading.kernels("auto", 0)
-        described["kernels"] = f"own ({kernels.variant})" if kernels.own else f"llama.cpp's: {kernels.reason}"
+        described["kernels"] = kernels.described()
         if library.has_tile_kernels():
             described["hint"] = "llama.cpp was built with AMX kernels, which are kept off: some compilers break them."
             described["mend"] = (

@@ -69,6 +69,10 @@ class LlamaCppTarget(Target):
             self._model.close()
             raise
         self.placed = library.placed()
+        if own and "CPU_Mapped" in self.placed:
+            # The span of the file that stays mapped holds the places of packed weights, too, which were given back.
+            kept = max(0, self.placed["CPU_Mapped"] - self.placed.get("CPU_TILES", 0))
+            self.placed = {**self.placed, "CPU_Mapped": kept}
         self.vocabulary = LlamaCppVocabulary(self._model)
         self.capabilities = Capabilities(
             rewind="snapshot" if stateful else "trim",

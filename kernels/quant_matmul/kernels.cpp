@@ -84,10 +84,6 @@ I load_ahead(const uint8_t * p) {
     return Simd::load(p);
 }
 
-void add_to(int32_t * sum, I a) {
-    Simd::store(sum, Simd::add(Simd::load(sum), a));
-}
-
 void add_to(float * sum, F a) {
     Simd::storef(sum, Simd::addf(Simd::loadf(sum), a));
 }
@@ -112,8 +108,8 @@ bool on_tiles(const Batch & batch) {
     return batch.n >= kFewestRows && batch.stride;
 }
 
-// Adds scale * sum of products of each of `parts` parts of a block of 256, whose weights lie at `w` in dwords of 16 rows.
-template <int parts> void tile_products(const uint8_t * w, const I * scales, const Batch & batch, int64_t b, Sums & sums) {
+// Adds factor * sum of products of each of `parts` parts of a block of 256, whose weights lie at `w` in dwords of 16 rows.
+template <int parts> void tile_products(const uint8_t * w, const I * factors, const Batch & batch, int64_t b, Sums & sums) {
     constexpr int groups_of_four = 64 / parts, step = 4 * groups_of_four;
     alignas(64) int32_t part[4][16][16];
     const Groups groups = groups_of(batch.n);
@@ -130,9 +126,12 @@ template <int parts> void tile_products(const uint8_t * w, const I * scales, con
             amx::keep<2>(part[2][0]);
             amx::keep<3>(part[3][0]);
             for (int r = known; r < groups.rows; ++r) {
-                const I low = Simd::add(Simd::mul(Simd::load(part[0][r]), scales[j]), Simd::mul(Simd::load(part[1][r]), scales[j + 1]));
-                const I high = Simd::add(Simd::mul(Simd::load(part[2][r]), scales[j + 2]), Simd::mul(Simd::load(part[3][r]), scales[j + 3]));
-                add_to(sums.products[first + r], Simd::add(low, high));
+                I sum = Simd::load(sums.products[first + r]);
+#pragma GCC unroll 4
+                for (int i = 0; i < 4; ++i) {
+                    sum = Simd::add_product(sum, Simd::load(part[i][r]), factors[j + i]);
+                }
+                Simd::store(sums.products[first + r], sum);
             }
         }
     }
@@ -187,7 +186,7 @@ template <bool five, int c> void unpack_4k(const uint8_t * p, I (&low)[8], I (&h
 template <bool five, int c> void chunk_4k(const uint8_t * p, I scales, const Batch & batch, int64_t b, Sums & sums) {
     I low[8], high[8];
     unpack_4k<five, c>(p, low, high);
-    const I scale_low = scale_of<(2 * c) % 4>(scales), scale_high = scale_of<(2 * c + 1) % 4>(scales);
+    const I factor_low = Simd::factor(scale_of<(2 * c) % 4>(scales)), factor_high = Simd::factor(scale_of<(2 * c + 1) % 4>(scales));
     for_rows(batch.n, [&]<int rows>(int r) {
         const int8_t * x[rows];
         I a[rows], e[rows];
@@ -200,7 +199,8 @@ template <bool five, int c> void chunk_4k(const uint8_t * p, I scales, const Bat
         dots<rows, 8, 8>(e, high, x);
 #pragma GCC unroll 4
         for (int i = 0; i < rows; ++i) {
-            add_to(sums.products[r + i], Simd::add(Simd::mul(a[i], scale_low), Simd::mul(e[i], scale_high)));
+            const I sum = Simd::add_product(Simd::load(sums.products[r + i]), a[i], factor_low);
+            Simd::store(sums.products[r + i], Simd::add_product(sum, e[i], factor_high));
         }
     });
 }
@@ -242,9 +242,10 @@ template <bool five> void block_4k(const uint8_t * p, const Batch & batch, int64
         store_4k<five, 1>(p, w);
         store_4k<five, 2>(p, w);
         store_4k<five, 3>(p, w);
-        const I scales[8] = {scale_of<0>(scales0), scale_of<1>(scales0), scale_of<2>(scales0), scale_of<3>(scales0),
-                             scale_of<0>(scales1), scale_of<1>(scales1), scale_of<2>(scales1), scale_of<3>(scales1)};
-        tile_products<8>(w, scales, batch, b, sums);
+        const I factors[8] = {Simd::factor(scale_of<0>(scales0)), Simd::factor(scale_of<1>(scales0)), Simd::factor(scale_of<2>(scales0)),
+                              Simd::factor(scale_of<3>(scales0)), Simd::factor(scale_of<0>(scales1)), Simd::factor(scale_of<1>(scales1)),
+                              Simd::factor(scale_of<2>(scales1)), Simd::factor(scale_of<3>(scales1))};
+        tile_products<8>(w, factors, batch, b, sums);
     } else
 #endif
     {
@@ -278,8 +279,8 @@ template <int half, int side> void unpack_6k(const uint8_t * p, I (&low)[8], I (
 template <int half, int side> void chunk_6k(const uint8_t * p, I scales0, I scales1, const Batch & batch, int64_t b, Sums & sums) {
     I low[8], high[8];
     unpack_6k<half, side>(p, low, high);
-    const I s0 = signed_scale_of<2 * side>(scales0), s1 = signed_scale_of<2 * side + 1>(scales0);
-    const I s2 = signed_scale_of<2 * side>(scales1), s3 = signed_scale_of<2 * side + 1>(scales1);
+    const I f0 = Simd::factor(signed_scale_of<2 * side>(scales0)), f1 = Simd::factor(signed_scale_of<2 * side + 1>(scales0));
+    const I f2 = Simd::factor(signed_scale_of<2 * side>(scales1)), f3 = Simd::factor(signed_scale_of<2 * side + 1>(scales1));
     for_rows(batch.n, [&]<int rows>(int r) {
         const int8_t * x[rows];
         I a[rows], e[rows], sum[rows];
@@ -292,14 +293,14 @@ template <int half, int side> void chunk_6k(const uint8_t * p, I scales0, I scal
         dots<rows, 4, 4>(e, low + 4, x);
 #pragma GCC unroll 4
         for (int i = 0; i < rows; ++i) {
-            sum[i] = Simd::add(Simd::mul(a[i], s0), Simd::mul(e[i], s1));
+            sum[i] = Simd::add_product(Simd::add_product(Simd::load(sums.products[r + i]), a[i], f0), e[i], f1);
             a[i] = e[i] = Simd::zero();
         }
         dots<rows, 4, 16>(a, high, x);
         dots<rows, 4, 20>(e, high + 4, x);
 #pragma GCC unroll 4
         for (int i = 0; i < rows; ++i) {
-            add_to(sums.products[r + i], Simd::add(sum[i], Simd::add(Simd::mul(a[i], s2), Simd::mul(e[i], s3))));
+            Simd::store(sums.products[r + i], Simd::add_product(Simd::add_product(sum[i], a[i], f2), e[i], f3));
         }
     });
 }
@@ -315,11 +316,11 @@ template <int half, int side> void store_6k(const uint8_t * p, uint8_t * w) {
     }
 }
 
-template <int dword> void signed_scales(I packed, I * scales) {
-    scales[4 * dword] = signed_scale_of<0>(packed);
-    scales[4 * dword + 1] = signed_scale_of<1>(packed);
-    scales[4 * dword + 2] = signed_scale_of<2>(packed);
-    scales[4 * dword + 3] = signed_scale_of<3>(packed);
+template <int dword> void signed_factors(I packed, I * factors) {
+    factors[4 * dword] = Simd::factor(signed_scale_of<0>(packed));
+    factors[4 * dword + 1] = Simd::factor(signed_scale_of<1>(packed));
+    factors[4 * dword + 2] = Simd::factor(signed_scale_of<2>(packed));
+    factors[4 * dword + 3] = Simd::factor(signed_scale_of<3>(packed));
 }
 #endif
 
@@ -349,10 +350,10 @@ void block_6k(const uint8_t * p, const uint8_t * tail, const Batch & batch, int6
         store_6k<1, 0>(p, w);
         store_6k<1, 1>(p, w);
         I each[16];
-        signed_scales<0>(scales[0], each);
-        signed_scales<1>(scales[1], each);
-        signed_scales<2>(scales[2], each);
-        signed_scales<3>(scales[3], each);
+        signed_factors<0>(scales[0], each);
+        signed_factors<1>(scales[1], each);
+        signed_factors<2>(scales[2], each);
+        signed_factors<3>(scales[3], each);
         tile_products<16>(w, each, batch, b, sums);
     } else
 #endif

@@ -19,17 +19,18 @@ class Unavailable(Exception):
 
 
 @cache
-def _library() -> ctypes.CDLL:
+def library() -> ctypes.CDLL:
+    """The compiled kernels. Raises Unavailable."""
     found = sorted(_FOLDER.glob("_native*.so")) + sorted(_FOLDER.glob("_native*.pyd"))
     if not found:
-        raise Unavailable("they were not compiled when the package was installed: no C++ compiler was found")
+        raise Unavailable("they were not compiled when the package was installed, which takes a C++ compiler")
     try:
-        library = ctypes.CDLL(str(found[0]))
+        loaded = ctypes.CDLL(str(found[0]))
     except OSError as error:
         raise Unavailable(f"they could not be loaded: {error}") from error
-    library.quant_variant_name.restype = ctypes.c_char_p
-    library.quant_packed_size.restype = ctypes.c_int64
-    library.quant_packed_size.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
+    loaded.quant_variant_name.restype = ctypes.c_char_p
+    loaded.quant_packed_size.restype = ctypes.c_int64
+    loaded.quant_packed_size.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
     packing: list[type[ctypes._SimpleCData[Any]]] = [
         ctypes.c_int,
         ctypes.c_void_p,
@@ -37,18 +38,18 @@ def _library() -> ctypes.CDLL:
         ctypes.c_int64,
         ctypes.c_int64,
     ]
-    library.quant_pack.argtypes = library.quant_unpack.argtypes = packing
-    library.quant_pack.restype = library.quant_unpack.restype = None
-    library.quant_multiply.argtypes = [
+    loaded.quant_pack.argtypes = loaded.quant_unpack.argtypes = packing
+    loaded.quant_pack.restype = loaded.quant_unpack.restype = None
+    loaded.quant_multiply.argtypes = [
         ctypes.c_int, ctypes.c_int, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3, ctypes.c_int,
     ]  # fmt: skip
-    return library
+    return loaded
 
 
 def variants() -> list[str]:
     """Names of the kernels that this processor can run, fastest first. Raises Unavailable."""
-    library = _library()
-    return [library.quant_variant_name(i).decode() for i in range(library.quant_variants())]
+    loaded = library()
+    return [loaded.quant_variant_name(i).decode() for i in range(loaded.quant_variants())]
 
 
 class Packed:
@@ -60,18 +61,18 @@ class Packed:
             raise ValueError("blocks are whole rows of bytes")
         self.block_type = block_type
         self.n, self.k = blocks.shape[0], blocks.shape[1] // n_bytes * size
-        library = _library()
-        needed = library.quant_packed_size(block_type, self.k, self.n)
+        loaded = library()
+        needed = loaded.quant_packed_size(block_type, self.k, self.n)
         room = np.empty(needed + 64, np.uint8)
         self._bytes = room[-room.ctypes.data % 64 :][:needed]
         contiguous = np.ascontiguousarray(blocks)
-        library.quant_pack(block_type, contiguous.ctypes.data, self._bytes.ctypes.data, self.k, self.n)
+        loaded.quant_pack(block_type, contiguous.ctypes.data, self._bytes.ctypes.data, self.k, self.n)
 
     def unpack(self) -> Bytes:
         """The blocks again, as they were."""
         size, n_bytes = SIZES[self.block_type]
         blocks = np.empty((self.n, self.k // size * n_bytes), np.uint8)
-        _library().quant_unpack(self.block_type, self._bytes.ctypes.data, blocks.ctypes.data, self.k, self.n)
+        library().quant_unpack(self.block_type, self._bytes.ctypes.data, blocks.ctypes.data, self.k, self.n)
         return blocks
 
     def multiply(self, rows: Floats, *, variant: int = 0, threads: int = 1) -> Floats:
@@ -82,7 +83,7 @@ class Packed:
             raise Unavailable("this processor lacks the instructions that they need (AVX2, or Arm's dot products)")
         x = np.ascontiguousarray(rows, np.float32)
         y = np.empty((rows.shape[0], self.n), np.float32)
-        failed = _library().quant_multiply(
+        failed = library().quant_multiply(
             variant, self.block_type, self._bytes.ctypes.data, x.ctypes.data, y.ctypes.data, self.k, self.n,
             rows.shape[0], threads,
         )  # fmt: skip

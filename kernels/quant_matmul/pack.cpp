@@ -75,37 +75,58 @@ size_t packed_size(const Format & format, int64_t k, int64_t n) {
     return size_t((n + kTile - 1) / kTile) * tile_size(format, k);
 }
 
-void pack(const Format & format, const uint8_t * source, uint8_t * packed, int64_t k, int64_t n, int64_t first, int64_t last) {
-    const int64_t blocks = k / format.block;
-    const Field body = body_of(format), tail = tail_of(format);
-    const size_t size = tile_size(format, k), row_bytes = size_t(blocks) * format.bytes;
-    for (int64_t tile = first; tile < last; ++tile) {
-        uint8_t * const out = packed + size_t(tile) * size;
-        uint8_t * const tails = out + size_t(blocks) * format.planes * 4 * kTile;
-        for (int64_t b = 0; b < blocks; ++b) {
-            uint32_t * const dwords = (uint32_t *)(out + size_t(b) * format.planes * 4 * kTile);
-            for (int row = 0; row < kTile; ++row) {
-                const int64_t index = tile * kTile + row;
-                if (index >= n) {
-                    for (int d = 0; d < format.planes; ++d) {
-                        dwords[d * kTile + row] = 0;
-                    }
-                    memset(tails + (size_t(b) * kTile + row) * tail.bytes, 0, tail.bytes);
-                    continue;
-                }
-                const uint8_t * const block = source + size_t(index) * row_bytes + size_t(b) * format.bytes;
-                uint32_t words[52];
-                memcpy(words, block + body.offset, body.bytes);
-                if (format.type == Q5_0) {
-                    words[0] = spread(words[0]);
-                }
-                for (int d = 0; d < format.planes; ++d) {
-                    dwords[d * kTile + row] = words[d];
-                }
-                memcpy(tails + (size_t(b) * kTile + row) * tail.bytes, block + tail.offset, tail.bytes);
+namespace {
+
+// One tile, row by row: in a file the rows of a tile lie one behind the other.
+template <int block_bytes, int body_offset, int planes, int tail_offset, int tail_bytes, bool spreads>
+void pack_tile(const uint8_t * source, uint8_t * out, int64_t blocks, int64_t rows) {
+    uint8_t * const tails = out + size_t(blocks) * planes * 4 * kTile;
+    for (int64_t row = 0; row < kTile; ++row) {
+        uint32_t * dwords = (uint32_t *)out + row;
+        uint8_t * tail = tails + row * tail_bytes;
+        for (int64_t b = 0; b < blocks; ++b, dwords += planes * kTile, tail += kTile * tail_bytes) {
+            uint32_t words[planes] = {};
+            if (row < rows) {
+                memcpy(words, source + body_offset, sizeof(words));
+                memcpy(tail, source + tail_offset, tail_bytes);
+                source += block_bytes;
+            } else {
+                memset(tail, 0, tail_bytes);
+            }
+            if (spreads) {
+                words[0] = spread(words[0]);
+            }
+            for (int d = 0; d < planes; ++d) {
+                dwords[d * kTile] = words[d];
             }
         }
     }
+}
+
+template <int type, int block_bytes, int body_offset, int planes, int tail_offset, int tail_bytes, bool spreads>
+bool pack_type(int wanted, const uint8_t * source, uint8_t * packed, size_t size, int64_t blocks, int64_t n, int64_t first, int64_t last) {
+    if (type != wanted) {
+        return false;
+    }
+    const size_t row_bytes = size_t(blocks) * block_bytes;
+    for (int64_t tile = first; tile < last; ++tile) {
+        pack_tile<block_bytes, body_offset, planes, tail_offset, tail_bytes, spreads>(source + size_t(tile * kTile) * row_bytes,
+                                                                                     packed + size_t(tile) * size, blocks, n - tile * kTile);
+    }
+    return true;
+}
+
+}  // namespace
+
+void pack(const Format & format, const uint8_t * source, uint8_t * packed, int64_t k, int64_t n, int64_t first, int64_t last) {
+    const int64_t blocks = k / format.block;
+    const size_t size = tile_size(format, k);
+    const auto with = [&](auto pack_one) { return pack_one(format.type, source, packed, size, blocks, n, first, last); };
+    // Bytes of a block; where the dwords begin and how many there are; where the tail is and its bytes.
+    with(pack_type<Q4_0, 18, 2, 4, 0, 2, false>) || with(pack_type<Q4_1, 20, 4, 4, 0, 4, false>) ||
+        with(pack_type<Q5_0, 22, 2, 5, 0, 2, true>) || with(pack_type<Q8_0, 34, 2, 8, 0, 2, false>) ||
+        with(pack_type<Q4_K, 144, 0, 36, 0, 0, false>) || with(pack_type<Q5_K, 176, 0, 44, 0, 0, false>) ||
+        with(pack_type<Q6_K, 210, 0, 52, 208, 2, false>);
 }
 
 void unpack(const Format & format, const uint8_t * packed, uint8_t * target, int64_t k, int64_t n) {

@@ -26,7 +26,9 @@ struct Simd {
     template <int n> static I sar(I a) { return _mm256_srai_epi32(a, n); }
     static I add(I a, I b) { return _mm256_add_epi32(a, b); }
     static I sub(I a, I b) { return _mm256_sub_epi32(a, b); }
-    static I mul(I a, I b) { return _mm256_mullo_epi32(a, b); }
+    // sum + a · scale.
+    static I factor(I scale) { return scale; }
+    static I add_product(I sum, I a, I factor) { return add(sum, _mm256_mullo_epi32(a, factor)); }
 
     static I word(const void * p) {
         int32_t a;

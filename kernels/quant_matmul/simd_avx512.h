@@ -22,7 +22,10 @@ struct Simd {
     template <int n> static I sar(I a) { return _mm512_srai_epi32(a, n); }
     static I add(I a, I b) { return _mm512_add_epi32(a, b); }
     static I sub(I a, I b) { return _mm512_sub_epi32(a, b); }
-    static I mul(I a, I b) { return _mm512_mullo_epi32(a, b); }
+    // sum + a · scale for |a| < 2^23 and scales of 8 bits, in two quick instructions: a multiplication of 32 bits takes three
+    // times as long. a is split into a lowest byte and the rest, which the factors weigh with scale and 256 · scale.
+    static I factor(I scale) { return either(bits(scale, 0xffff), shl<24>(scale)); }
+    static I add_product(I sum, I a, I factor) { return _mm512_dpwssd_epi32(sum, _mm512_shuffle_epi8(a, split()), factor); }
 
     static I word(const void * p) {
         int32_t a;
@@ -59,6 +62,9 @@ struct Simd {
     static F high_half(I a) { return low_half(_mm512_srli_epi32(a, 16)); }
 
 private:
+    static I split() {
+        return _mm512_broadcast_i32x4(_mm_setr_epi32(0x02018000, 0x06058004, 0x0a098008, 0x0e0d800c));
+    }
     static I spread(int from) {
         const int32_t zero = int32_t(0x80008000u);
         return _mm512_broadcast_i32x4(_mm_setr_epi32(zero | from | (from + 1) << 16, zero | (from + 4) | (from + 5) << 16,

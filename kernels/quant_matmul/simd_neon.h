@@ -34,7 +34,9 @@ struct Simd {
     }
     static I add(I a, I b) { return vaddq_s32(a, b); }
     static I sub(I a, I b) { return vsubq_s32(a, b); }
-    static I mul(I a, I b) { return vmulq_s32(a, b); }
+    // sum + a · scale.
+    static I factor(I scale) { return scale; }
+    static I add_product(I sum, I a, I factor) { return add(sum, vmulq_s32(a, factor)); }
 
     static I word(const void * p) {
         int32_t a;

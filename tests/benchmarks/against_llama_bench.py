@@ -54,7 +54,7 @@ def main() -> None:
     for _ in range(rounds):
         there = _there(program, model, physical_cores(), not library.has_tile_kernels())
         # Loaded and freed for each round: llama.cpp's waiting threads would take the cores from the other side.
-        target = registry.load("llamacpp").load(LoadOptions(Path(model), n_ctx=512))
+        target = registry.load("llamacpp").load(LoadOptions(Path(model), n_ctx=512, kernels="stock"))
         _here(target, 2)  # maps the pages of the weights, as llama-bench's own warm-up does
         here = _here(target, _TOKENS)
         target.close()

@@ -15,7 +15,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,13 +26,17 @@ from pardec_chat.backends.llamacpp.target import LlamaCppTarget
 
 Rows = NDArray[np.float32]
 KINDS: tuple[KernelChoice, ...] = ("auto", "stock")
+_LOADS = 5
+#: Prose, tables, Python and C++, so many tokens of each.
+_TEXTS = ("README.md", "backends/llamacpp/target.py", "tests/machines.py", "assets/prompts/edit.toml", "setup.py")
+_POSITIONS, _BLOCK = 120, 30
 
 
 class Passes:
     """Forward passes of one conversation, timed."""
 
-    def __init__(self, path: Path, kernels: KernelChoice, n_ctx: int) -> None:
-        self.target = LlamaCppTarget(LoadOptions(path, n_ctx=n_ctx, kernels=kernels))
+    def __init__(self, path: Path, kernels: KernelChoice, n_ctx: int, slots: int = 1) -> None:
+        self.target = LlamaCppTarget(LoadOptions(path, n_ctx=n_ctx, slots=slots, kernels=kernels))
         self._context = self.target.context
 
     def read(self, ids: list[int]) -> float:
@@ -52,6 +55,23 @@ class Passes:
         took = (time.perf_counter() - begun) * 1e3
         return took, self._context.rows()[: len(ids)].copy()
 
+    def together(self, ids: list[int], n_ctx: int, slots: int, steps: int) -> float:
+        """Tokens a second of so many conversations of n_ctx tokens that step together."""
+        for slot in range(slots):
+            self._context.remove(slot, 0)
+        for slot in range(slots):
+            for at in range(0, n_ctx, 128):
+                self._context.batch.clear()
+                self._context.batch.extend(ids[at : min(at + 128, n_ctx)], at, slot, wanted=False)
+                self._context.decode()
+        start = time.perf_counter()
+        for step in range(steps):
+            self._context.batch.clear()
+            for slot in range(slots):
+                self._context.batch.extend([ids[n_ctx + step + slot]], n_ctx + step, slot, wanted=True)
+            self._context.decode()
+        return slots * steps / (time.perf_counter() - start)
+
     def _pass(self, ids: list[int], start: int, *, wanted: bool) -> None:
         self._context.batch.clear()
         self._context.batch.extend(ids, start, 0, wanted=wanted)
@@ -66,7 +86,8 @@ def main() -> None:
     parser.add_argument("--rows", default="1,2,4,8,16,32")
     parser.add_argument("--repeat", type=int, default=9)
     parser.add_argument("--exact", action="store_true", help="blocks of 1…32 rows against single steps, to the bit")
-    parser.add_argument("--logits", action="store_true", help="300 positions of text against stock kernels")
+    parser.add_argument("--logits", action="store_true", help="600 positions of five texts against stock kernels")
+    parser.add_argument("--slots", type=int, help="so many conversations in one pass, at each context")
     parser.add_argument("--load", choices=KINDS, help="load only: seconds and peak memory, in a process of its own")
     arguments = parser.parse_args()
     path = Library().resolve(arguments.model)
@@ -74,8 +95,7 @@ def main() -> None:
         _load(path, arguments.load)
         return
     contexts = [int(n) for n in arguments.contexts.split(",")]
-    for kind in KINDS:
-        subprocess.run([sys.executable, "-m", __spec__.name, str(path), "--load", kind], check=True)
+    _loads(path)
     both = {kind: Passes(path, kind, max(contexts) + 640) for kind in KINDS}
     own = both["auto"].target.kernels
     print(
@@ -88,18 +108,39 @@ def main() -> None:
         _speed(both, ids, n_ctx, [int(n) for n in arguments.rows.split(",")], arguments.repeat)
         if arguments.exact:
             _exact(both["auto"], ids, n_ctx)
+    if arguments.slots:
+        for one in both.values():
+            one.target.close()
+        both = {kind: Passes(path, kind, max(contexts) + 64, arguments.slots) for kind in KINDS}
+        for n_ctx in contexts:
+            _slots(both, ids, n_ctx, arguments.slots)
     if arguments.logits:
-        _logits(both, ids[:300])
+        _logits(both)
     for one in both.values():
         one.target.close()
+
+
+def _loads(path: Path) -> None:
+    """Each in a process of its own, in turn; up to the moment when a prompt can be read."""
+    found: dict[KernelChoice, list[list[float]]] = {kind: [] for kind in KINDS}
+    for _ in range(_LOADS):
+        for kind in KINDS:
+            command = [sys.executable, "-m", __spec__.name, str(path), "--load", kind]
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            found[kind].append([float(word) for word in done.stdout.split()])
+    seconds = {kind: statistics.median(took for took, _ in found[kind]) for kind in KINDS}
+    peaks = {kind: max(peak for _, peak in found[kind]) / 1e9 for kind in KINDS}
+    print(
+        f"load: {seconds['auto']:.2f} against {seconds['stock']:.2f} s, {seconds['auto'] / seconds['stock']:.2f}x; peak memory "
+        f"{peaks['auto']:.2f} against {peaks['stock']:.2f} GB, file {path.stat().st_size / 1e9:.2f} GB"
+    )
 
 
 def _load(path: Path, kind: KernelChoice) -> None:
     start = time.perf_counter()
     target = LlamaCppTarget(LoadOptions(path, kernels=kind))
     took = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(f"load {kind}: {took:.2f} s, peak memory {peak / 1e9:.2f} GB, file {path.stat().st_size / 1e9:.2f} GB")
+    print(took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
     target.close()
 
 
@@ -124,6 +165,15 @@ def _speed(both: dict[KernelChoice, Passes], ids: list[int], n_ctx: int, rows: l
         print(f"context {n_ctx:5}, {n:2} rows: {own:7.1f} against {stock:7.1f} ms, {own / stock:.2f}x")
 
 
+def _slots(both: dict[KernelChoice, Passes], ids: list[int], n_ctx: int, slots: int) -> None:
+    rates: dict[KernelChoice, list[float]] = {kind: [] for kind in KINDS}
+    for _ in range(5):
+        for kind, one in both.items():
+            rates[kind].append(one.together(ids, n_ctx, slots, 8))
+    own, stock = (statistics.median(rates[kind]) for kind in KINDS)
+    print(f"context {n_ctx:5}, {slots} slots in one pass: {own:.1f} against {stock:.1f} tokens/s, {own / stock:.2f}x")
+
+
 def _exact(own: Passes, ids: list[int], n_ctx: int) -> None:
     own.read(ids[:n_ctx])
     single = np.concatenate([own.rows([ids[n_ctx + i]], n_ctx + i)[1] for i in range(32)])
@@ -131,15 +181,36 @@ def _exact(own: Passes, ids: list[int], n_ctx: int) -> None:
     print(f"context {n_ctx:5}, blocks of 1…32 rows: {f'differ: {wrong}' if wrong else 'bit-identical to single steps'}")
 
 
-def _logits(both: dict[KernelChoice, Passes], ids: list[int]) -> None:
-    rows: dict[KernelChoice, Any] = {}
-    for kind, one in both.items():
-        one.read([])
-        rows[kind] = np.concatenate([one.rows(ids[at : at + 30], at)[1] for at in range(0, len(ids), 30)])
-    p, q = (_log_softmax(rows[kind]) for kind in ("stock", "auto"))
-    same = (rows["auto"].argmax(axis=1) == rows["stock"].argmax(axis=1)).mean()
-    kl = (np.exp(p) * (p - q)).sum(axis=1).mean()
-    print(f"{len(ids)} positions against stock kernels: same best token {same:.1%}, mean KL divergence {kl:.5f}")
+def _logits(both: dict[KernelChoice, Passes]) -> None:
+    """How far the logits are from those of stock kernels, beside how far those are from themselves: one row or many."""
+    found: dict[str, Rows] = {}
+    for name, kind, size in (("own", "auto", _BLOCK), ("stock", "stock", _BLOCK), ("single", "stock", 1)):
+        one = both["auto" if kind == "auto" else "stock"]
+        rows = []
+        for text in _TEXTS:
+            ids = one.target.vocabulary.encode(
+                (locations.ROOT / text).read_text(), add_special=True, parse_special=False
+            )
+            one.read([])
+            rows += [one.rows(ids[at : at + size], at)[1] for at in range(0, _POSITIONS, size)]
+        found[name] = np.concatenate(rows)
+    for what, name in (("own kernels", "own"), ("stock kernels row by row", "single")):
+        p, q = _log_softmax(found["stock"]), _log_softmax(found[name])
+        same = p.argmax(axis=1) == q.argmax(axis=1)
+        low, high = _interval(int(same.sum()), len(same))
+        kl = (np.exp(p) * (p - q)).sum(axis=1).mean()
+        print(
+            f"{len(same)} positions, {what} against stock kernels in blocks of {_BLOCK}: same best token {same.mean():.1%} "
+            f"({low:.1%} to {high:.1%}), mean KL divergence {kl:.5f}"
+        )
+
+
+def _interval(hits: int, n: int) -> tuple[float, float]:
+    """Of a share, at 95 % (Wilson 1927)."""
+    z, share = 1.96, hits / n
+    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z * (share * (1 - share) / n + z * z / (4 * n * n)) ** 0.5 / (1 + z * z / n)
+    return centre - half, centre + half
 
 
 def _log_softmax(rows: Rows) -> NDArray[np.float64]:

@@ -189,7 +189,7 @@ def test_shapes_that_do_not_belong_together_are_refused(
 
 def test_without_a_compiled_library_there_is_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(native, "_FOLDER", tmp_path)
-    native._library.cache_clear()
+    native.library.cache_clear()
     try:
         with pytest.raises(native.Unavailable, match="not compiled"):
             native.variants()
@@ -197,4 +197,4 @@ def test_without_a_compiled_library_there_is_a_reason(monkeypatch: pytest.Monkey
         with pytest.raises(native.Unavailable, match="could not be loaded"):
             native.variants()
     finally:
-        native._library.cache_clear()
+        native.library.cache_clear()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 
 from pardec_chat.backends.base import LoadOptions
 from pardec_chat.tests import tiny_models
+from pardec_chat.tests.runtimes.test_smollm2 import PATH as BUILT_IN
 
 pytest.importorskip("llama_cpp")
 
@@ -165,6 +168,25 @@ def test_what_the_kernels_do_not_know_stays_with_llama_cpp(arch: str, tmp_path: 
     text = ids(40)
     a, b = own.rows((text[:20], 0, 0)), stock.rows((text[:20], 0, 0))
     assert np.linalg.norm(a - b) < 0.06 * np.linalg.norm(b)
+
+
+@needs_kernels
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what of a mapping is in memory")
+@pytest.mark.model
+@pytest.mark.skipif(not BUILT_IN.is_file(), reason="the built-in model is not on this disk")
+def test_what_was_packed_is_not_in_memory_a_second_time(closing: list[Direct]) -> None:
+    """All of the file but the table of embeddings, which is read in its own order, is given back."""
+    one = Direct(BUILT_IN)
+    closing.append(one)
+    resident = 0
+    of_the_file = False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
+            of_the_file = line.endswith(str(BUILT_IN.resolve()))
+        elif of_the_file and line.startswith("Rss:"):
+            resident += int(line.split()[1]) * 1024
+    assert resident < 0.6 * BUILT_IN.stat().st_size
+    assert one.target.placed["CPU_Mapped"] < 0.6 * BUILT_IN.stat().st_size < one.target.placed["CPU_TILES"]
 
 
 # Reasons

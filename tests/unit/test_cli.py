@@ -240,6 +240,8 @@ def test_bench_rows_have_plain_as_the_baseline_of_the_same_run(
     code, out, _ = run(capsys, *words[:1], *words[2:], *model(tmp_path))
     assert "speed-up" in out.splitlines()[0]
     assert "plain: 1.00x plain on average" in out
+    assert document["kernels"] == {"own": False, "variant": "", "reason": "the runtime has no others"}
+    assert out.splitlines()[-1] == "Kernels for the CPU: the runtime's: the runtime has no others."
 
 
 def test_doctor_names_what_is_wrong_and_the_line_that_mends_it(

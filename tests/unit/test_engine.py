@@ -6,13 +6,14 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pardec_chat.app.chat.engine import Engine
+from pardec_chat.app.chat.learned import Learned
 from pardec_chat.app.chat.request import (
     Delta,
     Event,
@@ -549,6 +550,27 @@ def test_whose_kernels_are_wanted_reaches_both_models_and_the_plan(
     for loaded, mapped in ((own, False), (stock, True)):
         assert loaded.plan is not None
         assert {part.mapped for part in loaded.plan.parts if part.what == "weights"} == {mapped}
+
+
+def test_what_was_learned_holds_for_the_kernels_in_use_not_for_why(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Why others are not used may have times in it, which are others at each start."""
+    builds: list[object] = []
+    original = Learned.of
+
+    def remember(choice: ModelChoice, runtime: str, build: Mapping[str, str]) -> Learned:
+        builds.append(build["kernels"])
+        return original(choice, runtime, build)
+
+    monkeypatch.setattr(Learned, "of", remember)
+    for kernels in (Kernels(reason="1.2 against 1.3 ms"), Kernels(own=True, variant="avx2")):
+        target = says("abc")
+        target.kernels = kernels
+        runtime = FakeRuntime({"a": target})
+        monkeypatch.setattr(runtime, "describe", lambda kernels=kernels: {"kernels": kernels.described()})
+        start(runtime, ModelChoice(Path("a")))
+    assert builds == ["stock", "avx2"]
 
 
 def test_the_cache_type_reaches_both_models(planned: Callable[[FakeRuntime, int], Engine]) -> None:

@@ -114,6 +114,18 @@ def test_the_second_copy_of_4_bit_weights_is_planned_for_on_a_cpu() -> None:
     assert shape_of(model("x-q8_0", 1.0), machine(2, GB)).repacked == 0
 
 
+def test_own_kernels_keep_no_second_copy_but_a_small_models_table() -> None:
+    free = machine(2, 20 * GB)
+    small, middle = (shape_of(one, free) for one in (SMALL, MIDDLE))
+    assert (small.tied, middle.tied) == (int(SMALL.size * 0.25), 0)
+    for shape in (small, middle):
+        packed, stock = (judge(shape, None, free, 4096, DISK, 0, packed=one).need for one in (True, False))
+        assert stock - packed == shape.repacked - shape.tied
+    # 8 GB hold the middle one once, and not one and a half times.
+    found = [ids(propose(listed(MIDDLE), machine(8, 7 * GB), 4096, DISK, {}, packed=one)) for one in (True, False)]
+    assert [one.get("largest") for one in found] == [["middle-q4_k_m"], None]
+
+
 def test_where_the_catalogue_is_silent_about_the_cache_something_is_assumed() -> None:
     assert shape_of(replace(SMALL, cache_per_token=None), machine(2, GB)).cache_per_token == 33_000
 

@@ -61,6 +61,7 @@ runtime = "llamacpp"
 ctx = 8192
 threads = 2
 cache_type = "q8_0"
+kernels = "stock"
 [endpoint]
 port = 0
 [keys]
@@ -87,7 +88,7 @@ def test_every_key() -> None:
     assert settings == Settings(
         Look("nord", True, "none", "shown", True),
         Chat(Method.DRAFT, 5, 0.0, 1, 0.5, 0.25, 1.1, 7, 100, "Two\nlines", False),
-        Model("a.gguf", "none", "llamacpp", 8192, 2, "q8_0"),
+        Model("a.gguf", "none", "llamacpp", 8192, 2, "q8_0", "stock"),
         Endpoint(0),
         {"again": Rebinding(("ctrl+g",)), "stop": Rebinding(("escape", "f12"))},
         {
@@ -95,7 +96,7 @@ def test_every_key() -> None:
             "速い one.two": {"method": Method.NGRAM, "depth": 9, "seed": None, "system": ""},
         },
     )
-    assert [rebinding.line for rebinding in settings.keys.values()] == [32, 33]
+    assert [rebinding.line for rebinding in settings.keys.values()] == [33, 34]
 
 
 def test_every_key_is_checked_documented_and_has_the_documented_default() -> None:
@@ -152,6 +153,7 @@ def test_defaults_are_those_of_the_sampler() -> None:
         ("[model]\nmodel = ''", "model must be one line of text."),
         ("[model]\nruntime = 'mlx'", "runtime must be 'llamacpp'."),
         ("[model]\ncache_type = 'f32'", "cache_type must be 'f16' or 'q8_0'."),
+        ("[model]\nkernels = 'own'", "kernels must be 'auto' or 'stock'."),
         ("[endpoint]\nport = 65536", "port must be a whole number from 0 to 65,535."),
         ("[keys]\nstop = []", 'stop must be a key such as "ctrl+r", or a list of keys.'),
         ("[keys]\nstop = ['f9', 3]", 'stop must be a key such as "ctrl+r", or a list of keys.'),

@@ -15,6 +15,7 @@ import pytest
 
 from pardec_chat.app import locations, settings_file
 from pardec_chat.app.conversations.setup import Setup
+from pardec_chat.app.screens.session import ChatOptions
 from pardec_chat.app.settings import (
     OF_PRESETS,
     Chat,
@@ -234,6 +235,17 @@ def test_a_change_that_keeps_the_size_is_found(path: Path) -> None:
     path.write_text("[chat]\ntop_k = 2\n")
     os.utime(path, ns=(1, 1))
     assert file.poll() == (Settings(chat=Chat(top_k=2)), ())
+
+
+def test_whose_kernels_follows_the_file_unless_an_option_was_given(path: Path) -> None:
+    given, free = (ChatOptions(settings=SettingsFile(path), kernels=kernels) for kernels in ("stock", None))
+    assert (given.whose_kernels, free.whose_kernels) == ("stock", "auto")
+    for asked in ("stock", "auto"):
+        path.write_text(f"[look]\ntint = true\n[model]\nkernels = '{asked}'\n")
+        assert free.settings is not None
+        free.settings.poll()
+        assert (given.whose_kernels, free.whose_kernels) == ("stock", asked)
+    assert ChatOptions().whose_kernels == "auto"
 
 
 def test_own_changes_are_not_found_again(path: Path) -> None:

@@ -77,7 +77,7 @@ def enable(on: bool) -> None:
 def _load() -> Loaded:
     found = sorted(_FOLDER.glob("_plugin*.so"))
     if not found:
-        return Loaded(reason="they were not compiled when the package was installed: PARDEC_CHAT_KERNELS=1 asks for it")
+        return Loaded(reason="they were not compiled when the package was installed, which takes a C++ compiler")
     try:
         library = ctypes.CDLL(str(found[0]))
     except OSError as error:

@@ -1,13 +1,15 @@
 // The backend: two devices of type ACCEL. The first computes, in the CPU's own buffers, so that nothing is copied between it
 // and the CPU backend; the second stands for the buffers that hold packed weights.
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #if defined(__linux__)
 #include <sys/mman.h>
+#include <unistd.h>
 #endif
 
 #include <atomic>
-#include <thread>
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -93,33 +95,61 @@ size_t matrix_bytes(const ggml_tensor * t, const quant::Format & format) {
     return quant::packed_size(format, t->ne[0], t->ne[1]);
 }
 
-constexpr size_t kPage = size_t(2) << 20;
+constexpr size_t kPage = size_t(2) << 20, kSlab = size_t(16) << 20;
 
 const char * buffers_name(ggml_backend_buffer_type_t) {
     return "CPU_TILES";
 }
 
-// Memory of one buffer. Its pages are made by a thread of its own while the first weights are still read: the system clears
-// each of them before.
+// Memory of one buffer.
 struct Pages {
     uint8_t * data;
-    std::thread maker;
 
     explicit Pages(size_t size) : data((uint8_t *)aligned_alloc(kPage, (size + kPage - 1) / kPage * kPage + kPage)) {
 #if defined(__linux__)
         if (data) {
-            constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE; an older kernel refuses, which does no harm
             madvise(data, size, MADV_HUGEPAGE);  // weights are streamed: each small page would cost a look-up
-            maker = std::thread([this, size] { madvise(data, size, kPopulateWrite); });
         }
 #endif
     }
-    ~Pages() {
-        if (maker.joinable()) {
-            maker.join();
+    ~Pages() { free(data); }
+};
+
+// A file that llama.cpp has mapped whole. Its pages are given back as they are packed, so that weights are never in memory
+// twice; bytes that are anything else are left alone.
+class Source {
+public:
+    Source(const void * data, size_t size) {
+#if defined(__linux__)
+        FILE * const maps = fopen("/proc/self/maps", "r");
+        char line[512];
+        while (maps && !file_ && fgets(line, sizeof(line), maps)) {
+            unsigned long begin, end, inode;
+            char rights[5];
+            file_ = sscanf(line, "%lx-%lx %4s %*x %*x:%*x %lu", &begin, &end, rights, &inode) == 4 && inode && !strcmp(rights, "r--s") &&
+                    begin <= (uintptr_t)data && (uintptr_t)data + size <= end;
         }
-        free(data);
+        if (maps) {
+            fclose(maps);
+        }
+#else
+        (void)data, (void)size;
+#endif
     }
+    void give_back(const uint8_t * begin, const uint8_t * end) const {
+#if defined(__linux__)
+        const uintptr_t page = uintptr_t(sysconf(_SC_PAGESIZE));
+        const uintptr_t first = ((uintptr_t)begin + page - 1) & ~(page - 1), last = (uintptr_t)end & ~(page - 1);
+        if (file_ && first < last) {
+            madvise((void *)first, last - first, MADV_DONTNEED);
+        }
+#else
+        (void)begin, (void)end;
+#endif
+    }
+
+private:
+    bool file_ = false;
 };
 
 void free_buffer(ggml_backend_buffer_t buffer) {
@@ -140,15 +170,23 @@ void set_tensor(ggml_backend_buffer_t, ggml_tensor * t, const void * data, size_
     if (!format || offset || size != ggml.ggml_nbytes(t)) {
         abort();  // `supports_op` lets no other tensor in, and llama.cpp loads tensors whole
     }
+    const Source file(data, size);
     const int64_t tiles = (t->ne[1] + quant::kTile - 1) / quant::kTile;
+    // Tiles that are packed between two times of giving back, and those that a thread takes at once.
+    const int64_t some = 1 + int64_t(kSlab / (t->nb[1] * quant::kTile)), few = 1 + some / 64;
     for (int64_t matrix = 0; matrix < t->ne[2]; ++matrix) {
         const uint8_t * const source = (const uint8_t *)data + size_t(matrix) * t->nb[2];
         uint8_t * const target = (uint8_t *)t->data + size_t(matrix) * matrix_bytes(t, *format);
+        for (int64_t first = 0; first < tiles; first += some) {
+            const int64_t last = first + some < tiles ? first + some : tiles;
 #ifdef _OPENMP
-#pragma omp parallel for schedule(dynamic, 8)
+#pragma omp parallel for schedule(dynamic, 1)
 #endif
-        for (int64_t tile = 0; tile < tiles; ++tile) {
-            quant::pack(*format, source, target, t->ne[0], t->ne[1], tile, tile + 1);
+            for (int64_t tile = first; tile < last; tile += few) {
+                quant::pack(*format, source, target, t->ne[0], t->ne[1], tile, tile + few < last ? tile + few : last);
+            }
+            const int64_t row = last * quant::kTile < t->ne[1] ? last * quant::kTile : t->ne[1];
+            file.give_back(source + size_t(first * quant::kTile) * t->nb[1], source + size_t(row) * t->nb[1]);
         }
     }
 }
