@@ -33,8 +33,38 @@ class Method(StrEnum):
     PLAIN = "plain"
     DRAFT = "draft"
     NGRAM = "ngram"
+    LOOKAHEAD = "lookahead"
     #: Whichever of the others is measured fastest here and now; never the source of a draft.
     AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Probes:
+    """Rows that are evaluated beside a draft and can never be accepted: the target says what would follow them.
+
+    tokens, parents: a tree of its own below the last committed token, as in `Draft`. What follows is told for its leaves.
+    """
+
+    tokens: Sequence[int] = ()
+    parents: Sequence[int] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.parents) != len(self.tokens):
+            raise ValueError("probes need one parent for each token")
+        if any(not -1 <= parent < node for node, parent in enumerate(self.parents)):
+            raise ValueError("the parents of probes come before their children")
+
+    @property
+    def leaves(self) -> list[int]:
+        """Probes without children, in order."""
+        return leaves(self.parents)
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+
+#: Nothing beside the draft.
+NO_PROBES = Probes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +77,7 @@ class Draft:
         drawn without replacement share the first one's row); None when the tokens were not drawn but chosen.
     source: the method that proposed them.
     confidence: for each token the probability of the source's best one there; empty where nobody asked for it.
+    probes: what else the forward pass is to evaluate.
     """
 
     tokens: Sequence[int]
@@ -54,6 +85,7 @@ class Draft:
     source: Method
     probabilities: Sequence[object] | None = None
     confidence: Sequence[float] = ()
+    probes: Probes = NO_PROBES
 
     def __post_init__(self) -> None:
         if len(self.parents) != len(self.tokens):
@@ -78,12 +110,42 @@ class Draft:
         """Whether no token has a sibling."""
         return all(parent == node - 1 for node, parent in enumerate(self.parents))
 
+    @property
+    def depth(self) -> int:
+        """Tokens that may be accepted at most: those of the longest path."""
+        return max(depths(self.parents), default=0)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of a forward pass that it takes, beside that of the last committed token."""
+        return len(self.tokens) + len(self.probes)
+
     def __len__(self) -> int:
         return len(self.tokens)
 
 
-#: Most tokens a draft may hold; bounds the rows of one forward pass and the buffers for their logits.
+def leaves(parents: Sequence[int]) -> list[int]:
+    """The nodes of a tree that have no children, in order."""
+    inner = set(parents)
+    return [node for node in range(len(parents)) if node not in inner]
+
+
+def depths(parents: Sequence[int]) -> list[int]:
+    """How many tokens lie on the way to each node of a tree, itself included: 1 for children of the root."""
+    found: list[int] = []
+    for parent in parents:
+        found.append(1 if parent == -1 else found[parent] + 1)
+    return found
+
+
+#: Most tokens on the way to one of a draft's leaves. A chain has no more rows than that.
 MAX_DEPTH = 32
+#: Most tokens of a draft that is a tree, and most probes beside it; with the above they bound the rows of one forward pass
+#: and the buffers for their logits.
+MAX_NODES = 64
+MAX_PROBES = 64
+#: Leaves that one slot's draft and probes have together in a forward pass, where nobody asks for more or fewer at load.
+LEAVES = 30
 
 #: Nothing proposed: the step is one of plain decoding.
 NO_DRAFT = Draft((), (), Method.PLAIN)
@@ -104,11 +166,16 @@ class Verdict:
     tokens: the ids it commits, in the order of the text.
     path: indices into the draft of the accepted ones; the first `n_accepted` of `tokens` are theirs.
     logprobs: one entry a token, when the sampler asks for them.
+    probe_tokens: what the target holds most probable behind each leaf of the draft's probes, before any sampler.
+    features: hidden states behind the rows that are committed now (the last committed token, then the accepted ones), in the
+        runtime's own arrays; None unless `Target.read_features` asked for them.
     """
 
     tokens: Sequence[int]
     path: Sequence[int]
     logprobs: Sequence[TokenLogprobs] | None = None
+    probe_tokens: Sequence[int] = ()
+    features: object | None = None
 
     @property
     def n_accepted(self) -> int:
@@ -122,7 +189,7 @@ class Capabilities:
 
     rewind: `trim` takes the tail of a cache away, `snapshot` restores a saved state and evaluates the accepted tokens
         again, `none` allows no drafting at all.
-    tree: whether a draft may branch.
+    tree: whether a draft may branch and have probes.
     max_slots: how many conversations go through one forward pass.
     n_ctx: tokens a slot can hold.
     """
@@ -305,7 +372,8 @@ class LoadOptions:
     """How a model is to be loaded.
 
     n_ctx: tokens a slot can hold; None takes the smaller of 4,096 and what the model was trained for.
-    slots: conversations that go through one forward pass. branches: leaves a draft tree may have beside the first.
+    slots: conversations that go through one forward pass. branches: leaves that the draft trees and the probes of one forward
+        pass may have, beside one for each slot.
     threads: None takes one for each physical core.
     draft: the model will only ever propose.
     cache_type: how exactly the cache keeps keys and values. gpu_layers: how many layers go on a GPU; None takes all.

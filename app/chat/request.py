@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pardec_chat.backends.memory import CacheType, Plan
 
 #: Tokens to draft when nobody says otherwise: what published pairs do best with, and the longest copies worth checking.
-_DEFAULT_DEPTH = {Method.PLAIN: 0, Method.DRAFT: 3, Method.NGRAM: 15}
+_DEFAULT_DEPTH = {Method.PLAIN: 0, Method.DRAFT: 3, Method.NGRAM: 15, Method.LOOKAHEAD: 4}
 
 
 def default_depth(method: Method) -> int | None:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from pardec_chat.backends.decoding.params import SamplingParams
     from pardec_chat.backends.errors import DoesNotFit
 
-METHODS = ("auto", "plain", "draft", "ngram")
+METHODS = ("auto", "plain", "draft", "ngram", "lookahead")
 #: Methods that later versions bring: refused with a word about it.
-_LATER = ("lookahead", "medusa", "eagle", "mtp")
+_LATER = ("medusa", "eagle", "mtp")
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
