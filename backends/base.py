@@ -20,11 +20,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
+from pardec_chat.backends.errors import BadSetting
+
 if TYPE_CHECKING:
     from pardec_chat.backends.decoding.sampler import Sampler
     from pardec_chat.backends.machine import Machine
     from pardec_chat.backends.memory import CacheType
     from pardec_chat.backends.model_file import ModelFile
+
+
+#: Numbers that weights and cache are kept in; `auto` leaves it to the runtime.
+NumberType = Literal["auto", "bf16", "fp16", "fp32"]
 
 
 class Method(StrEnum):
@@ -192,12 +198,14 @@ class Capabilities:
     tree: whether a draft may branch and have probes.
     max_slots: how many conversations go through one forward pass.
     n_ctx: tokens a slot can hold.
+    features: whether hidden states can be read, see `Target.read_features`.
     """
 
     rewind: Literal["trim", "snapshot", "none"]
     tree: bool
     max_slots: int
     n_ctx: int
+    features: bool = False
 
 
 class Vocabulary(ABC):
@@ -228,11 +236,15 @@ class Vocabulary(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Prefill:
-    """n_cached ids were there already, n_evaluated were evaluated now; complete is False after a stop."""
+    """n_cached ids were there already, n_evaluated were evaluated now; complete is False after a stop.
+
+    features: hidden states behind the evaluated ids in the runtime's own arrays, a few ids each; see `Target.read_features`.
+    """
 
     n_cached: int
     n_evaluated: int
     complete: bool
+    features: Sequence[object] = ()
 
 
 class Slot(ABC):
@@ -300,6 +312,15 @@ class Target(ABC):
         drawn from, any other chooses the most probable tokens. The guesses are not committed.
         go_on: asked after each token; with it the draft holds the confidence in each.
         """
+
+    def read_features(self, layers: Sequence[int]) -> None:
+        """Hand the hidden states behind these layers on from now on, with every prefill and verdict; none for no layers.
+
+        A drafter that reads them asks before its first token. Raises BadSetting for layers that there are not, or where
+        `capabilities.features` says that there is nothing to read.
+        """
+        if layers:
+            raise BadSetting("This runtime hands no hidden states on.", "Take another method, or the pytorch runtime.")
 
     @abstractmethod
     def close(self) -> None:
@@ -377,6 +398,7 @@ class LoadOptions:
     threads: None takes one for each physical core.
     draft: the model will only ever propose.
     cache_type: how exactly the cache keeps keys and values. gpu_layers: how many layers go on a GPU; None takes all.
+    dtype: numbers of weights and cache, where the runtime has a choice.
     progress: called with 0…1 while weights are read; returning False gives the load up.
     """
 
@@ -388,6 +410,7 @@ class LoadOptions:
     draft: bool = False
     cache_type: CacheType = "f16"
     gpu_layers: int | None = None
+    dtype: NumberType = "auto"
     progress: Callable[[float], bool] | None = None
 
 

@@ -86,6 +86,7 @@ class LoadedModels:
                 threads=choice.threads,
                 cache_type=choice.cache_type,
                 gpu_layers=plan.gpu_layers,
+                dtype=choice.dtype,
                 progress=report,
             )
         )
@@ -140,6 +141,7 @@ class LoadedModels:
                     draft=True,
                     cache_type=choice.cache_type,
                     gpu_layers=plan.draft_gpu_layers,
+                    dtype=choice.dtype,
                     progress=report,
                 )
             )

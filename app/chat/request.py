@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from pardec_chat.backends.base import MAX_DEPTH, Method, TokenLogprobs
+from pardec_chat.backends.base import MAX_DEPTH, Method, NumberType, TokenLogprobs
 from pardec_chat.backends.decoding.params import SamplingParams, bias_outside
 from pardec_chat.backends.decoding.stats import Rates
 from pardec_chat.backends.errors import BadSetting, UserError
@@ -97,6 +97,7 @@ class ModelChoice:
 
     n_ctx: tokens a conversation can hold. threads: None takes one for each physical core. slots: answers at the same time.
     cache_type: how exactly the cache keeps what it holds. unchecked: load it even if it does not seem to fit.
+    dtype: numbers of weights and cache, where the runtime has a choice. runtime: None is the engine's own one.
     """
 
     model: Path
@@ -106,6 +107,8 @@ class ModelChoice:
     slots: int = 1
     cache_type: CacheType = "f16"
     unchecked: bool = False
+    dtype: NumberType = "auto"
+    runtime: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,18 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         "--no-memory-check", action="store_true", help="load it even if it does not seem to fit into memory"
     )
     group.add_argument("--threads", type=int, metavar="N", help="threads (default: one for each core)")
-    group.add_argument("--runtime", default="llamacpp", metavar="R", help="what runs the model (default: llamacpp)")
+    group.add_argument(
+        "--runtime",
+        default="llamacpp",
+        metavar="R",
+        help="what runs the model: llamacpp or pytorch (default: llamacpp)",
+    )
+    group.add_argument(
+        "--dtype",
+        choices=("auto", "bf16", "fp16", "fp32"),
+        default="auto",
+        help="numbers of weights and cache with the pytorch runtime (default: auto, which is bf16)",
+    )
 
 
 def add_method_options(parser: argparse.ArgumentParser) -> None:
@@ -153,10 +164,13 @@ def choice(arguments: argparse.Namespace) -> ModelChoice:
     from pardec_chat.app.downloads.library import Library
 
     library = Library()
-    model = library.resolve(arguments.model or catalogue.BUILT_IN)
-    draft: Path | None = None
-    if arguments.draft not in (None, "none"):
-        draft = library.resolve(arguments.draft)
+
+    def find(name: str) -> Path:
+        folder = Path(name).expanduser().absolute()
+        return folder if (folder / "config.json").is_file() else library.resolve(name)
+
+    model = find(arguments.model or catalogue.BUILT_IN)
+    draft = None if arguments.draft in (None, "none") else find(arguments.draft)
     return ModelChoice(
         model,
         draft,
@@ -164,6 +178,7 @@ def choice(arguments: argparse.Namespace) -> ModelChoice:
         arguments.threads,
         cache_type=arguments.cache_type,
         unchecked=arguments.no_memory_check,
+        dtype=arguments.dtype,
     )
 
 

@@ -44,6 +44,10 @@ class LlamaCppTarget(Target):
             raise BadSetting(f"A context of {n_ctx} tokens holds no conversation.", "Give --ctx 16 or more.")
         if options.threads is not None and options.threads < 1:
             raise BadSetting(f"{options.threads} threads cannot decode.", "Give --threads 1 or more.")
+        if options.dtype != "auto":
+            raise BadSetting(
+                "llama.cpp keeps weights as their file has them.", "Leave --dtype out, or --runtime pytorch."
+            )
         library.placed()
         self._model = Model(options.path, gpu_layers=options.gpu_layers, progress=options.progress)
         try:

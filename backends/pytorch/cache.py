@@ -1,0 +1,83 @@
+"""Keys and values of all slots, in one tensor that is made once: cells are written in place and never move by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pardec_chat.backends.base import Draft, depths
+from pardec_chat.backends.pytorch.spec import Spec
+from pardec_chat.kernels.kv_compact.reference import compact
+from pardec_chat.kernels.tree_attention.reference import ancestors, visible
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Rows of one slot in a forward pass, which go into its cells from `start` on.
+
+    rows: which of the pass's rows they are. mask: what each row sees of cache and block, bool [rows, start + rows]; None for
+    all of it. windowed_mask: the same for layers that look back `window` positions, from cell `first_seen` on.
+    """
+
+    slot: int
+    start: int
+    rows: slice
+    mask: Tensor | None
+    windowed_mask: Tensor | None
+    first_seen: int = 0
+
+
+class Cache:
+    """Shape [layers, 2, slots, kv_heads, cells, head]. cells: of each slot, rows of the largest block included."""
+
+    def __init__(self, spec: Spec, slots: int, cells: int, dtype: torch.dtype, device: torch.device) -> None:
+        shape = (spec.layers, 2, slots, spec.kv_heads, cells, spec.head)
+        self.data = torch.zeros(shape, dtype=dtype, device=device)
+        self._window = spec.window if any(spec.windowed) else 0
+
+    def write(self, layer: int, block: Block, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Put a block's keys and values [rows, kv_heads, head] in place; gives those of cache and block together."""
+        end = block.start + len(k)
+        keys, values = self.data[layer, 0, block.slot], self.data[layer, 1, block.slot]
+        keys[:, block.start : end] = k.transpose(0, 1)
+        values[:, block.start : end] = v.transpose(0, 1)
+        return keys[:, :end], values[:, :end]
+
+    def chain(self, slot: int, start: int, first_row: int, n: int) -> Block:
+        """A block of `n` rows that follow one another."""
+        if n == 1:
+            seen = max(0, start + 1 - self._window) if self._window else 0
+            return Block(slot, start, slice(first_row, first_row + 1), None, None, seen)
+        return self._block(slot, start, first_row, range(-1, n - 2))
+
+    def tree(self, slot: int, start: int, first_row: int, draft: Draft) -> Block:
+        """A block of the last committed token, the draft and its probes."""
+        n = len(draft)
+        if draft.is_chain and not draft.probes:
+            return self.chain(slot, start, first_row, n + 1)
+        parents = [*draft.parents, *(parent if parent == -1 else parent + n for parent in draft.probes.parents)]
+        return self._block(slot, start, first_row, parents)
+
+    def _block(self, slot: int, start: int, first_row: int, parents: Sequence[int]) -> Block:
+        device = self.data.device
+        n = len(parents) + 1
+        is_chain = all(parent == node - 1 for node, parent in enumerate(parents))
+        among = torch.ones(n, n, dtype=torch.bool, device=device).tril() if is_chain else ancestors(parents, device)
+        depth = torch.tensor([0, *depths(parents)], device=device)
+        mask = visible(start, among, depth)
+        windowed, seen = None, 0
+        if self._window:
+            seen = max(0, start + 1 - self._window)
+            windowed = visible(start, among, depth, self._window)[:, seen:]
+        return Block(slot, start, slice(first_row, first_row + n), mask, windowed, seen)
+
+    def keep(self, slot: int, start: int, rows: Sequence[int]) -> None:
+        """Of the block at `start` keep `rows`, ascending."""
+        compact(self.data, slot, start, rows)
+
+    def copy(self, source: int, to: int, cells: int) -> None:
+        """The first `cells` of one slot into another."""
+        self.data[:, :, to, :, :cells] = self.data[:, :, source, :, :cells]
