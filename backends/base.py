@@ -313,6 +313,13 @@ class Target(ABC):
         go_on: asked after each token; with it the draft holds the confidence in each.
         """
 
+    def propose_tree(self, slot: Slot, ids: Sequence[int], depth: int, nodes: int, sampler: Sampler) -> Draft:
+        """Like `propose`, but a tree of up to `nodes` chosen tokens, up to `depth` deep.
+
+        A runtime that cannot evaluate trees for itself guesses a chain.
+        """
+        return self.propose(slot, ids, min(depth, nodes), sampler)
+
     def read_features(self, layers: Sequence[int]) -> None:
         """Hand the hidden states behind these layers on from now on, with every prefill and verdict; none for no layers.
 

@@ -241,9 +241,13 @@ class LoadedModels:
                 place.drafters[ahead] = Lookahead()
             drafters.append(place.drafters[ahead])
         if method in (Method.DRAFT, Method.AUTO) and self._draft is not None:
-            of_model = (Method.DRAFT, 0)
+            tree = request.draft_tree if method == Method.DRAFT and self.target.capabilities.tree else 0
+            of_model = (Method.DRAFT, tree)
             if of_model not in place.drafters:
-                place.drafters[of_model] = DraftModel(self._draft, self._banned)
+                # The draft model has one place for each of ours.
+                for other in [key for key in place.drafters if key[0] == Method.DRAFT]:
+                    place.drafters.pop(other).close()
+                place.drafters[of_model] = DraftModel(self._draft, self._banned, tree=tree)
             drafters.append(place.drafters[of_model])
         return drafters
 

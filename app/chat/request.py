@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from pardec_chat.backends.base import MAX_DEPTH, Method, NumberType, TokenLogprobs
+from pardec_chat.backends.base import LEAVES, MAX_DEPTH, Method, NumberType, TokenLogprobs
 from pardec_chat.backends.decoding.params import SamplingParams, bias_outside
 from pardec_chat.backends.decoding.stats import Rates
 from pardec_chat.backends.errors import BadSetting, UserError
@@ -55,6 +55,7 @@ class Request:
     answer_ids: ids with which the answer is known to begin; what is asked for comes after them.
     max_tokens: None leaves it to the context's edge. stop: texts that end the answer and are not part of it.
     depth: most tokens to draft in one step; None takes the method's default. With the method auto there is none to give.
+    draft_tree: tokens of a draft of the method `draft` that may branch; 0 guesses chains.
     grammar: what the answer must look like, `answer_ids` included.
     tools: descriptions (JSON schema) that the chat template shows the model.
     overflow: whether the oldest turns may be left out when the context is full.
@@ -70,6 +71,7 @@ class Request:
     method: Method = Method.PLAIN
     depth: int | None = None
     ngram_min_match: int | None = None
+    draft_tree: int = 0
     grammar: Grammar | None = None
     tools: Sequence[Mapping[str, object]] = ()
     overflow: Literal["drop", "refuse"] = "drop"
@@ -86,6 +88,10 @@ class Request:
             )
         if self.ngram_min_match is not None and self.ngram_min_match < 1:
             raise BadSetting(f"The shortest match is {self.ngram_min_match} tokens.", "Give 1 or more.")
+        if not 0 <= self.draft_tree <= LEAVES:
+            raise BadSetting(
+                f"A draft tree of {self.draft_tree} tokens is outside 0 to {LEAVES}.", "Give a number inside."
+            )
         for token, bias in self.sampling.logit_bias.items():
             if bias == -math.inf:
                 raise bias_outside(token, bias)

@@ -69,6 +69,7 @@ def add_measuring_options(parser: argparse.ArgumentParser, max_tokens: int) -> N
         "--max-tokens", type=int, default=max_tokens, metavar="N", help=f"tokens of each answer (default: {max_tokens})"
     )
     _add_drafting_options(group)
+    add_tree_option(group)
     group.add_argument("--json", action="store_true", help="one JSON document on standard output")
 
 
@@ -80,6 +81,17 @@ def _add_drafting_options(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--ngram-min-match", type=int, metavar="N", help="shortest repeated text that ngram acts on, in tokens"
+    )
+
+
+def add_tree_option(group: argparse._ActionsContainer) -> None:
+    """Where a single answer is asked for: the app and the endpoint guess chains."""
+    group.add_argument(
+        "--tree",
+        type=int,
+        default=0,
+        metavar="N",
+        help="let the draft model guess a tree of N tokens (pytorch; 0: a chain)",
     )
 
 

@@ -66,13 +66,26 @@ class Cache:
         n = len(parents) + 1
         is_chain = all(parent == node - 1 for node, parent in enumerate(parents))
         among = torch.ones(n, n, dtype=torch.bool, device=device).tril() if is_chain else ancestors(parents, device)
-        depth = torch.tensor([0, *depths(parents)], device=device)
-        mask = visible(start, among, depth)
+        return self._masked(slot, start, first_row, among, [0, *depths(parents)])
+
+    def level(self, slot: int, start: int, parents: Sequence[int], n: int) -> Block:
+        """The last `n` nodes of a tree that is evaluated a level at a time, behind the cells 0…start.
+
+        parents: of all nodes so far, -1 for the cell before `start`; the others are in their cells already.
+        """
+        among = ancestors(parents, self.data.device)[1:, 1:]
+        return self._masked(slot, start, 0, among[-n:], [depth - 1 for depth in depths(parents)])
+
+    def _masked(self, slot: int, start: int, first_row: int, among: Tensor, depth: Sequence[int]) -> Block:
+        """Rows that see all cells before `start`, and of the nodes behind it what `among` says."""
+        rows, before = len(among), among.shape[1] - len(among)
+        behind = torch.tensor(depth, device=self.data.device)
+        mask = visible(start, among, behind)
         windowed, seen = None, 0
         if self._window:
             seen = max(0, start + 1 - self._window)
-            windowed = visible(start, among, depth, self._window)[:, seen:]
-        return Block(slot, start, slice(first_row, first_row + n), mask, windowed, seen)
+            windowed = visible(start, among, behind, self._window)[:, seen:]
+        return Block(slot, start + before, slice(first_row, first_row + rows), mask, windowed, seen)
 
     def keep(self, slot: int, start: int, rows: Sequence[int]) -> None:
         """Of the block at `start` keep `rows`, ascending."""

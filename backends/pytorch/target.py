@@ -23,7 +23,7 @@ from pardec_chat.backends.base import (
     depths,
     leaves,
 )
-from pardec_chat.backends.decoding import acceptance
+from pardec_chat.backends.decoding import acceptance, tree
 from pardec_chat.backends.decoding.prefix import common_prefix
 from pardec_chat.backends.decoding.sampler import Sampler
 from pardec_chat.backends.errors import BadSetting, ContextFull, QueueFull
@@ -184,6 +184,22 @@ class PytorchTarget(Target):
             return self._next(slot, ids[len(slot.cells) :] if token is None else [token])
 
         return acceptance.propose(next_row, n, sampler, go_on)
+
+    def propose_tree(self, slot: Slot, ids: Sequence[int], depth: int, nodes: int, sampler: Sampler) -> Draft:
+        """See `Target`. The nodes lie behind the cells while it grows, and are forgotten with it."""
+        assert isinstance(slot, PytorchSlot)
+        self._follow(slot, ids)
+        first = self._next(slot, ids[len(slot.cells) :])
+        start = len(slot.cells)
+        parents: list[int] = []
+
+        def evaluate(tokens: Sequence[int], behind: Sequence[int], level: int) -> list[Logits]:
+            parents.extend(behind)
+            block = self.cache.level(slot.index, start, parents, len(tokens))
+            logits, _ = self._forward(tokens, [start + level - 1] * len(tokens), [block], range(len(tokens)))
+            return list(logits.cpu().numpy())
+
+        return tree.grow(first, evaluate, sampler, nodes=min(nodes, MAX_NODES), depth=depth)
 
     def _follow(self, slot: PytorchSlot, ids: Sequence[int]) -> None:
         """Bring the cells to the committed `ids`, except for the last CHUNK of them at most."""

@@ -30,16 +30,17 @@ def ancestors(parents: Sequence[int], device: torch.device | str = "cpu") -> Ten
 
 
 def visible(start: int, block: Tensor, depths: Tensor, window: int = 0) -> Tensor:
-    """What each row of a block sees of cache and block together, bool [rows, start + rows].
+    """What rows of a tree see of the cells before it and of its own, bool [rows, start + nodes].
 
-    block: as `ancestors` gives it. depths: how far each row is behind cell `start`, [rows]; a row of depth d is at position
-    start + d. window: positions that a row looks back on, itself included; 0 for all.
+    block: which of the tree's nodes each row sees, [rows, nodes], as `ancestors` gives it; the rows are the last ones of
+    them, those before were evaluated already. depths: how far each node is behind cell `start`, [nodes]; a node of depth d is
+    at position start + d. window: positions that a row looks back on, itself included; 0 for all.
     """
-    rows = len(depths)
+    rows = len(block)
     seen = torch.cat([block.new_ones(rows, start), block], dim=1)
     if window:
         positions = torch.cat([torch.arange(start, device=block.device), start + depths])
-        seen &= (start + depths).unsqueeze(1) - positions.unsqueeze(0) < window
+        seen &= positions[-rows:].unsqueeze(1) - positions.unsqueeze(0) < window
     return seen
 
 
