@@ -29,9 +29,11 @@ types: $(VENV)/.dev
 contracts: $(VENV)/.dev
 	$(BIN)/lint-imports
 
+# The screens' tests are most of the time, and work alone: two at once. The others measure, or have threads of their own.
 unit: $(VENV)/.dev
 	$(BIN)/pardec-chat models pull $(BUILT_IN) --quiet
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --ignore=tests/ui
+	$(BIN)/python -m pytest tests/ui --numprocesses=2
 
 $(VENV)/bin/python:
 	@command -v $(PYTHON) >/dev/null 2>&1 && py=$(PYTHON) || py=python3; \
@@ -39,16 +41,19 @@ $(VENV)/bin/python:
 	command -v cc >/dev/null && command -v c++ >/dev/null || { echo "llama.cpp needs a C/C++ compiler: on Debian, apt-get install build-essential" >&2; exit 1; }; \
 	$$py -m venv $(VENV) || { rm -rf $(VENV); echo "could not make a virtual environment: on Debian, apt-get install python3-venv" >&2; exit 1; }
 
-$(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
+SOURCES := pyproject.toml setup.py $(wildcard kernels/*.h kernels/*/*.h kernels/*/*.cpp backends/llamacpp/accelerator/*.h backends/llamacpp/accelerator/*.cpp)
+
+$(VENV)/.installed: $(SOURCES) | $(VENV)/bin/python
 	@echo "installing pardec-chat; the first time llama.cpp is compiled, which takes some minutes"
 	@$(PIP_INSTALL) --editable .
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
+$(VENV)/.dev: $(SOURCES) | $(VENV)/bin/python
 	@echo "installing pardec-chat and its test tools; the first time llama.cpp is compiled, which takes some minutes"
 	@$(PIP_INSTALL) 'torch==2.13.0'
 	@$(PIP_INSTALL) --editable '.[dev]'
 	@touch $@ $(VENV)/.installed
 
 clean:
+	rm -f kernels/quant_matmul/_native*.so backends/llamacpp/accelerator/_plugin*.so
 	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache *.egg-info

@@ -7,22 +7,26 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeGuard
 
+from textual import constants
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.theme import Theme
 
-from pardec_chat.app import locations
-from pardec_chat.app.palette import DARK, LIGHT, Palette
+from pardec_chat.app import locations, themes
+from pardec_chat.app.keymap import Keymap, shown
+from pardec_chat.app.plain_text import visible_line
 from pardec_chat.app.screens.chat import ChatScreen
 from pardec_chat.app.screens.session import ChatOptions, EngineLike, ModelEntry
+from pardec_chat.app.settings import Problem, Settings
 from pardec_chat.app.terminal import guarded_terminal
+from pardec_chat.backends.errors import UserError
 
 __all__ = ["ChatOptions", "ModelEntry", "PardecChat", "run"]
 
@@ -30,28 +34,14 @@ logger = logging.getLogger(__name__)
 
 #: What the engine may take to end, when everything else is over already.
 _CLOSE_SECONDS = 1.2
+#: How often the settings file is looked at.
+_LOOK_SECONDS = 1.0
+#: Of the settings, told one by one.
+_MOST_PROBLEMS = 3
 
 
-def _theme(name: str, palette: Palette, *, dark: bool) -> Theme:
-    return Theme(
-        name=name,
-        dark=dark,
-        primary=palette.primary,
-        accent=palette.primary,
-        secondary=palette.primary,
-        foreground=palette.foreground,
-        background=palette.background,
-        surface=palette.surface,
-        panel=palette.surface,
-        success=palette.primary,
-        warning=palette.warning,
-        error=palette.error,
-        variables={"rule": palette.rule, "quiet": palette.quiet, "track": palette.track},
-    )
-
-
-_DARK = _theme("pardec-dark", DARK, dark=True)
-_LIGHT = _theme("pardec-light", LIGHT, dark=False)
+def _is_binding(binding: BindingType) -> TypeGuard[Binding]:
+    return isinstance(binding, Binding)
 
 
 def make_engine(runtime: str = "llamacpp") -> EngineLike:
@@ -66,7 +56,7 @@ class PardecChat(App[None]):
 
     TITLE = "pardec-chat"
     # Textual reads the style sheet of a screen when it is pushed; the first one is not.
-    CSS_PATH = ["screens/common.tcss", "screens/chat.tcss"]  # noqa: RUF012  # the name and the kind are Textual's
+    CSS_PATH = ["screens/common.tcss", "screens/ansi.tcss", "screens/chat.tcss", "screens/talk.tcss"]  # noqa: RUF012  # the name and the kind are Textual's
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+p", "command_palette", "menu", tooltip="All commands, and themes", priority=True, id="menu"),
         Binding("ctrl+q", "quit", "quit", tooltip="Leave; an answer on its way is ended", priority=True, id="quit"),
@@ -81,9 +71,12 @@ class PardecChat(App[None]):
         self.chat = ChatScreen(options, make_engine)
         #: Whether a fault of ours ended the app; the log has the traceback.
         self.failed = False
-        for theme in (_DARK, _LIGHT):
+        for theme in themes.OURS:
             self.register_theme(theme)
-        self.theme = options.theme if options.theme in self.available_themes else _DARK.name
+        self.theme = options.theme if options.theme in self.available_themes else themes.DEFAULT
+        self._settings = options.settings
+        #: The user's own keys.
+        self.keymap = Keymap({})
 
     def get_default_screen(self) -> Screen[None]:
         """The chat is all there is at first."""
@@ -91,34 +84,79 @@ class PardecChat(App[None]):
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Our colour names, for themes that are not ours."""
-        return {"rule": "#80808040", "quiet": "#808080", "track": "#80808060"}
+        return themes.defaults(self.current_theme)
 
     def on_mount(self) -> None:
-        """Leave in good order when the terminal or the system says so."""
+        """Leave in good order when the terminal or the system says so; follow the user's settings."""
         if not self.is_headless:
             for number in (signal.SIGTERM, signal.SIGHUP):
                 with suppress(NotImplementedError, RuntimeError, ValueError):
                     asyncio.get_running_loop().add_signal_handler(number, self._leave)
+        if self._settings is not None:
+            settings = self._settings
+            self.call_after_refresh(self._apply, settings.settings, settings.problems)
+            self.set_interval(_LOOK_SECONDS, self._look)
+            self.theme_changed_signal.subscribe(self, self._keep_theme)
+
+    # ---- settings ----
+
+    def _look(self) -> None:
+        """Take over what somebody changed in the settings file."""
+        if self._settings is not None and (found := self._settings.poll()) is not None:
+            if (theme := found[0].look.theme) in self.available_themes:
+                self.theme = theme
+            self._apply(*found)
+
+    def _apply(self, settings: Settings, problems: Sequence[Problem]) -> None:
+        self.animation_level = "none" if settings.look.reduced_motion else constants.TEXTUAL_ANIMATIONS
+        problems = [*problems, *self._take_keys(settings)]
+        self.chat.follow_settings(settings)
+        if settings.look.theme not in self.available_themes:
+            problems.append(Problem(f"There is no theme {visible_line(settings.look.theme)}."))
+        for problem in problems[:_MOST_PROBLEMS]:
+            self.notify(f"settings.toml, {visible_line(str(problem))}", severity="warning", timeout=10, markup=False)
+        if len(problems) > _MOST_PROBLEMS:
+            rest = f"{len(problems) - _MOST_PROBLEMS} more: pardec-chat doctor lists them."
+            self.notify(rest, severity="warning", timeout=10, markup=False)
+
+    def _take_keys(self, settings: Settings) -> Sequence[Problem]:
+        if not settings.keys and not self.keymap.keys:
+            return ()
+        # All screens are imported for it.
+        from pardec_chat.app import keymap
+        from pardec_chat.app.places import places
+
+        self.keymap = keymap.make(settings.keys, places())
+        self.set_keymap(self.keymap.keys)
+        return self.keymap.problems
+
+    def _keep_theme(self, theme: Theme) -> None:
+        """Write down what was chosen in the menu."""
+        if self._settings is None or theme.name == self._settings.settings.look.theme:
+            return
+        try:
+            self._settings.change({"look.theme": theme.name})
+        except UserError as error:
+            self.notify(visible_line(str(error)), severity="error", markup=False)
+
+    # ---- keys and commands ----
 
     def get_key_display(self, binding: Binding) -> str:
         """^R rather than ^r: as it is printed on the key."""
-        return (
-            super().get_key_display(binding).upper()
-            if binding.key.startswith("ctrl+")
-            else binding.key_display or binding.key
-        )
+        return binding.key_display or shown(binding.key)
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """What the palette offers: the keys of the chat by name, and what has no key."""
         if isinstance(screen, ChatScreen):
-            for binding in screen.BINDINGS:
-                if isinstance(binding, Binding) and not binding.action.startswith("app."):
+            for binding in map(self.keymap.bound, filter(_is_binding, screen.BINDINGS)):
+                if not binding.action.startswith("app."):
                     yield SystemCommand(
                         binding.tooltip.split(";")[0],
                         f"Key {self.get_key_display(binding)}",
                         lambda action=binding.action: screen.call_later(screen.run_action, action),
                     )
-            yield SystemCommand(screen.earlier_title, screen.earlier_help, screen.action_earlier)
+            for title, help_, action in screen.commands():
+                yield SystemCommand(title, help_, action)
         for command in super().get_system_commands(screen):
             if command.title in {"Theme", "Screenshot", "Quit"}:
                 yield command
@@ -134,13 +172,13 @@ class PardecChat(App[None]):
         self._leave()
 
     def _leave(self) -> None:
-        self.chat.session.close(0)
+        self.chat.close(0)
         self.exit()
 
     def close_engine(self, seconds: float = _CLOSE_SECONDS) -> bool:
         """Wait for the engine's end; says whether it came in time."""
         start = monotonic()
-        self.chat.session.close(seconds)
+        self.chat.close(seconds)
         return monotonic() - start < seconds
 
     def _fatal_error(self) -> None:

@@ -34,15 +34,30 @@ def earlier() -> Path:
     return Path(platformdirs.user_data_dir(_NAME)) / "earlier"
 
 
+def conversations() -> Path:
+    """The file of conversations, in the folder `PARDEC_CHAT_DATA` or the user's data folder."""
+    chosen = os.environ.get("PARDEC_CHAT_DATA")
+    return (Path(chosen).expanduser() if chosen else Path(platformdirs.user_data_dir(_NAME))) / "conversations.db"
+
+
 def catalogue() -> Path:
     """The catalogue that comes with the program."""
     return ROOT / "models.toml"
 
 
+def _config() -> Path:
+    chosen = os.environ.get("PARDEC_CHAT_CONFIG")
+    return Path(chosen).expanduser() if chosen else Path(platformdirs.user_config_dir(_NAME))
+
+
 def user_catalogue() -> Path:
     """The user's own `models.toml`, in the folder `PARDEC_CHAT_CONFIG` or the user's config folder; adds to ours."""
-    chosen = os.environ.get("PARDEC_CHAT_CONFIG")
-    return (Path(chosen).expanduser() if chosen else Path(platformdirs.user_config_dir(_NAME))) / "models.toml"
+    return _config() / "models.toml"
+
+
+def settings() -> Path:
+    """The user's `settings.toml`, in the same folder as `user_catalogue`."""
+    return _config() / "settings.toml"
 
 
 def prompts() -> Path:

@@ -11,18 +11,21 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from textual.message_pump import MessagePump
 
     from pardec_chat.app.catalogue import Model
     from pardec_chat.app.chat.request import Event, Loaded
+    from pardec_chat.app.conversations.conversation import Conversation, Summary
     from pardec_chat.app.downloads.fit import Proposal
     from pardec_chat.app.downloads.repository import Repository
     from pardec_chat.app.downloads.wizard import Row
     from pardec_chat.app.screens.downloads import Chosen
     from pardec_chat.app.screens.endpoint import Switching
     from pardec_chat.app.screens.session import EngineLike
+    from pardec_chat.app.settings import Problem, Settings
     from pardec_chat.backends.decoding.explain import Explanation
 
 
@@ -232,3 +235,44 @@ class EndpointSwitched(Message):
     """The endpoint went on or off, or did not: `change.error` says why."""
 
     change: Switching
+
+
+@dataclass
+class AttachmentDropped(Message):
+    """The last file is not to go with the next message."""
+
+
+@dataclass
+class SummariesRead(Message):
+    """The list of conversations, or what a search found; `number` counts the questions of the list."""
+
+    number: int
+    query: str
+    summaries: Sequence[Summary]
+
+
+@dataclass
+class ConversationRead(Message):
+    """A conversation was read, and is to be shown."""
+
+    conversation: Conversation
+
+
+@dataclass
+class KeepingFailed(Message):
+    """Conversations cannot be read or written at present."""
+
+    error: BaseException
+
+
+@dataclass
+class Progressed(Message):
+    """The conversation that is shown, its answer, or what answers, is another now; the screen around it may say so."""
+
+
+@dataclass
+class SettingsChanged(Message):
+    """The user's file says something else than before."""
+
+    settings: Settings
+    problems: Sequence[Problem]

@@ -280,6 +280,22 @@ class Slot(ABC):
         """Give the place back; harmless when done twice."""
 
 
+#: Whose kernels multiply on the CPU: this package's where they are usable and faster, or the runtime's own.
+KernelChoice = Literal["auto", "stock"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """Whose kernels a runtime multiplies with. own: this package's. reason: why not those, in words; empty where they are used.
+
+    variant: the instruction set that they were compiled for.
+    """
+
+    own: bool = False
+    variant: str = ""
+    reason: str = ""
+
+
 class Target(ABC):
     """A loaded model. One thread, the one that loaded it, makes all calls."""
 
@@ -292,6 +308,8 @@ class Target(ABC):
     name: str
     #: Bytes of weights, cache and buffers on each device, as the runtime tells after the load; empty where it does not.
     placed: Mapping[str, int] = MappingProxyType({})
+    #: Whose kernels it runs on.
+    kernels: Kernels = Kernels(reason="the runtime has no others")
 
     @abstractmethod
     def open(self) -> Slot:
@@ -407,6 +425,7 @@ class LoadOptions:
     cache_type: how exactly the cache keeps keys and values. gpu_layers: how many layers go on a GPU; None takes all.
     dtype: numbers of weights and cache, where the runtime has a choice.
     progress: called with 0…1 while weights are read; returning False gives the load up.
+    kernels: whose multiply on the CPU.
     """
 
     path: Path
@@ -419,6 +438,7 @@ class LoadOptions:
     gpu_layers: int | None = None
     dtype: NumberType = "auto"
     progress: Callable[[float], bool] | None = None
+    kernels: KernelChoice = "auto"
 
 
 class Runtime(ABC):
@@ -433,6 +453,10 @@ class Runtime(ABC):
     def usable(self, machine: Machine) -> Machine:
         """The machine with those devices alone that this build can use."""
         return machine
+
+    def kernels(self, choice: KernelChoice, gpu_layers: int | None) -> Kernels:
+        """Whose kernels a model would run on that has so many layers on a GPU (None: all that there is one for)."""
+        return Kernels(reason="the runtime has no others")
 
     @abstractmethod
     def load(self, options: LoadOptions) -> Target:

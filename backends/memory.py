@@ -24,6 +24,7 @@ class Shape:
     window, window_per_token: tokens a sliding-window layer sees, and what those layers keep for each of them.
     state: running state of recurrent layers, for each conversation.
     repacked: weights that are kept a second time in another order for the CPU's kernels.
+    tied: the table of embeddings where it also serves as the output; own kernels keep it twice.
     vocabulary: how many ids. context: tokens it was trained for. width: values of the widest activation. head: values of a
     key. 0 stands for what is not known.
     """
@@ -40,6 +41,7 @@ class Shape:
     window_per_token: int = 0
     state: int = 0
     repacked: int = 0
+    tied: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +107,17 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is to be loaded. n_ctx: None takes the smaller of 4,096 and what the model was trained for."""
+    """What is to be loaded. n_ctx: None takes the smaller of 4,096 and what the model was trained for.
+
+    packed: own kernels keep the weights once, in their order, instead of pages of the file and llama.cpp's second copy.
+    """
 
     target: Shape
     draft: Shape | None = None
     n_ctx: int | None = None
     slots: int = 1
     cache_type: CacheType = "f16"
+    packed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +166,7 @@ class _Demand:
     cache: int
     buffers: int
     host: int
+    mapped: bool
 
     def parts(self, on_gpu: int, gpu: str | None) -> list[Part]:
         """Its parts with so many of its layers on a GPU."""
@@ -170,7 +177,7 @@ class _Demand:
             Part("weights", self.of, gpu, int(self.weights * share)),
             Part("cache", self.of, gpu, int(self.cache * share)),
             Part("buffers", self.of, gpu, self.buffers),
-            Part("weights", self.of, HOST, int(self.weights * (1 - share)), mapped=True),
+            Part("weights", self.of, HOST, int(self.weights * (1 - share)), mapped=self.mapped),
             Part("weights", self.of, HOST, int(self.repacked * (1 - share))),
             Part("cache", self.of, HOST, int(self.cache * (1 - share))),
             Part("buffers", self.of, HOST, self.host),
@@ -273,10 +280,11 @@ def _demand(of: Literal["target", "draft"], shape: Shape, wish: Wish, n_ctx: int
         of=of,
         layers=shape.layers + 1,
         weights=shape.weights,
-        repacked=shape.repacked,
+        repacked=shape.tied if wish.packed else shape.repacked,
         cache=int(kept * wish.slots * _SIZE_OF[wish.cache_type]) + shape.state * wish.slots,
         buffers=logits + _CHUNK * shape.width * 4 * _ALIVE,
         host=logits + shape.vocabulary * _PER_ID + (_LIBRARY if of == "target" else 0),
+        mapped=not wish.packed,
     )
 
 

@@ -51,6 +51,13 @@ def own_learning(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
 
 
 @pytest.fixture(autouse=True)
+def own_conversations(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test begins without conversations, and those that it keeps are not the user's."""
+    file = tmp_path_factory.getbasetemp() / "conversations" / str(next(_numbers)) / "conversations.db"
+    monkeypatch.setattr("pardec_chat.app.locations.conversations", lambda: file)
+
+
+@pytest.fixture(autouse=True)
 def no_own_catalogue(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the user added to the catalogue is not there for the tests."""
     monkeypatch.setenv("PARDEC_CHAT_CONFIG", str(tmp_path_factory.getbasetemp() / "config"))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import gguf
 import numpy as np
+from gguf import GGMLQuantizationType as Quantised
 from numpy.typing import NDArray
 
 WIDTH = 64
@@ -71,13 +72,20 @@ VOCABULARY = TinyVocabulary(
 class Weights:
     """Adds random tensors to a file; names as in GGUF, shapes as in numpy: rows are outputs."""
 
-    def __init__(self, writer: gguf.GGUFWriter, seed: int) -> None:
+    def __init__(self, writer: gguf.GGUFWriter, seed: int, quantised: Quantised = Quantised.F32) -> None:
         self._writer = writer
+        self._quantised = quantised
         self._rng = np.random.default_rng(seed)
 
     def matrix(self, name: str, rows: int, columns: int, scale: float = 1.5) -> None:
         """Normal numbers that keep the size of what goes through."""
-        self.add(name, self._rng.normal(0.0, scale / np.sqrt(columns), (rows, columns)))
+        self.matrices(name, (rows, columns), scale)
+
+    def matrices(self, name: str, shape: tuple[int, ...], scale: float = 1.5) -> None:
+        """The same, several of them, in the type of the file's matrices where their rows are whole blocks."""
+        values = self._rng.normal(0.0, scale / np.sqrt(shape[-1]), shape).astype(np.float32)
+        kind = Quantised.F32 if shape[-1] % gguf.GGML_QUANT_SIZES[self._quantised][0] else self._quantised
+        self._writer.add_tensor(name, gguf.quants.quantize(values, kind), raw_dtype=kind)
 
     def norm(self, name: str, size: int, *, around: float = 1.0) -> None:
         """Gains near `around`."""
@@ -104,6 +112,14 @@ class Weights:
         self.matrix(f"{block}.ffn_up.weight", HIDDEN, WIDTH)
         self.matrix(f"{block}.ffn_down.weight", WIDTH, HIDDEN)
 
+    def experts(self, block: str, n: int) -> None:
+        """A gated feed-forward of which each token takes two."""
+        self.norm(f"{block}.ffn_norm.weight", WIDTH)
+        self.add(f"{block}.ffn_gate_inp.weight", self._rng.normal(0.0, 1.0, (n, WIDTH)))
+        self.matrices(f"{block}.ffn_gate_exps.weight", (n, HIDDEN, WIDTH))
+        self.matrices(f"{block}.ffn_up_exps.weight", (n, HIDDEN, WIDTH))
+        self.matrices(f"{block}.ffn_down_exps.weight", (n, WIDTH, HIDDEN))
+
     def state_space(self, block: str, *, norms: bool = False) -> None:
         """A selective state space: convolution, then a running state."""
         self.matrix(f"{block}.ssm_in.weight", 2 * INNER, WIDTH)
@@ -121,15 +137,25 @@ class Weights:
             self.norm(f"{block}.ssm_c_norm.weight", STATE)
 
 
-def write(path: Path, arch: str, seed: int = 0, vocabulary: TinyVocabulary = VOCABULARY) -> Path:
-    """A model of two layers.
+def write(
+    path: Path,
+    arch: str,
+    seed: int = 0,
+    vocabulary: TinyVocabulary = VOCABULARY,
+    quantised: Quantised = Quantised.F32,
+    experts: int = 0,
+) -> Path:
+    """A model of two layers. quantised: the type of its matrices. experts: how many a layer has, 0 for a plain one.
 
     arch: `llama`; `gemma3`, whose layers look at WINDOW ids; `mamba`, with a running state only; `jamba`, with a layer of
         each kind.
     """
     writer = gguf.GGUFWriter(path, arch)
-    weights = Weights(writer, seed)
+    weights = Weights(writer, seed, quantised)
     _header(writer, arch)
+    if experts:
+        writer.add_expert_count(experts)
+        writer.add_expert_used_count(2)
     _tokenizer(writer, vocabulary)
     weights.matrix("token_embd.weight", len(vocabulary), WIDTH, scale=WIDTH**0.5)
     weights.norm("output_norm.weight", WIDTH)
@@ -142,7 +168,9 @@ def write(path: Path, arch: str, seed: int = 0, vocabulary: TinyVocabulary = VOC
             weights.state_space(block, norms=arch == "jamba")
         else:
             weights.attention(block, head_norms=arch == "gemma3")
-        if arch != "mamba":
+        if experts:
+            weights.experts(block, experts)
+        elif arch != "mamba":
             weights.feed_forward(block)
         if arch == "gemma3":
             weights.norm(f"{block}.post_attention_norm.weight", WIDTH)

@@ -432,7 +432,12 @@ class Engine:
         here = self._get_runtime(choice.runtime).usable(self._machine())
         program = max(0, own_memory() - (0 if self._models is None else self._models.plan.need_of_models()))
         wish = memory.Wish(
-            target.shape, None if draft is None else draft.shape, choice.n_ctx, choice.slots, choice.cache_type
+            target.shape,
+            None if draft is None else draft.shape,
+            choice.n_ctx,
+            choice.slots,
+            choice.cache_type,
+            self._get_runtime().kernels(choice.kernels, None if here.devices else 0).own,
         )
         planned = memory.plan(wish, here, program=program, reclaimed=held)
         if planned.fits or choice.unchecked:

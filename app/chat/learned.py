@@ -45,6 +45,7 @@ class Learned:
             "build": dict(build),
             "models": [_identity(path) for path in models],
             "threads": choice.threads or os.cpu_count(),
+            "kernels": choice.kernels,
         }
         return Learned(locations.learned() / f"{name}.json", key)
 

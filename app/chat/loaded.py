@@ -88,6 +88,7 @@ class LoadedModels:
                 gpu_layers=plan.gpu_layers,
                 dtype=choice.dtype,
                 progress=report,
+                kernels=choice.kernels,
             )
         )
         self._template = Template(self.target.chat_template, self.target.vocabulary, worker)
@@ -143,6 +144,7 @@ class LoadedModels:
                     gpu_layers=plan.draft_gpu_layers,
                     dtype=choice.dtype,
                     progress=report,
+                    kernels=choice.kernels,
                 )
             )
         except UserError as error:
@@ -163,6 +165,7 @@ class LoadedModels:
             plan=self.plan,
             placed=Counter(self.target.placed) + Counter({} if self._draft is None else self._draft.placed),
             rewinds=self.target.capabilities.rewind != "none",
+            kernels=self.target.kernels,
         )
 
     def encode(self, request: Request, sink: Sink) -> list[int]:
@@ -179,7 +182,7 @@ class LoadedModels:
         def encode(messages: Sequence[Message]) -> list[int]:
             nonlocal notices, thinks
             rendered = self._template.render(messages, request.tools)
-            notices, thinks = rendered.notices, rendered.text.rstrip().endswith("<think>")
+            notices, thinks = rendered.notices, rendered.text.rstrip().endswith(("<think>", "<thinking>"))
             # Most templates write the begin token themselves; where they do not, the model still wants it once.
             add = vocabulary.begins_with_bos and not (vocabulary.bos and rendered.text.startswith(vocabulary.bos))
             return [*vocabulary.encode(rendered.text, add_special=add, parse_special=True), *request.answer_ids]

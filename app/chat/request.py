@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from pardec_chat.backends.base import LEAVES, MAX_DEPTH, Method, NumberType, TokenLogprobs
+from pardec_chat.backends.base import LEAVES, MAX_DEPTH, KernelChoice, Kernels, Method, NumberType, TokenLogprobs
 from pardec_chat.backends.decoding.params import SamplingParams, bias_outside
 from pardec_chat.backends.decoding.stats import Rates
 from pardec_chat.backends.errors import BadSetting, UserError
@@ -103,7 +103,8 @@ class ModelChoice:
 
     n_ctx: tokens a conversation can hold. threads: None takes one for each physical core. slots: answers at the same time.
     cache_type: how exactly the cache keeps what it holds. unchecked: load it even if it does not seem to fit.
-    dtype: numbers of weights and cache, where the runtime has a choice. runtime: None is the engine's own one.
+    kernels: whose multiply on the CPU. dtype: numbers of weights and cache, where the runtime has a choice.
+    runtime: None is the engine's own one.
     """
 
     model: Path
@@ -113,6 +114,7 @@ class ModelChoice:
     slots: int = 1
     cache_type: CacheType = "f16"
     unchecked: bool = False
+    kernels: KernelChoice = "auto"
     dtype: NumberType = "auto"
     runtime: str | None = None
 
@@ -123,6 +125,7 @@ class Loaded:
 
     plan: what was expected to be taken, and where; placed: bytes on each device, as the runtime tells.
     rewinds: whether what was read can be taken back, so that a question beside the conversation costs no reading it again.
+    kernels: whose the target runs on, and why not this package's own.
     """
 
     model: str
@@ -133,6 +136,7 @@ class Loaded:
     plan: Plan | None = None
     placed: Mapping[str, int] = field(default_factory=dict)
     rewinds: bool = True
+    kernels: Kernels = field(default_factory=Kernels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,13 +218,16 @@ Piece = tuple[str, Method]
 class Delta:
     """One step: text that may be shown now (empty while a character or a possible stop string is held back).
 
-    pieces: the same text, token by token.
+    pieces: the same text, token by token. proposed: the bytes of what was guessed; own: of the token that the target wrote
+    itself behind what it accepted, empty where there is none.
     """
 
     text: str
     step: Step
     figures: Figures
     pieces: Sequence[Piece] = ()
+    proposed: Sequence[bytes] = ()
+    own: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ class Turn:
         self._sink = sink
         self._submitted = submitted
         self._off = off
+        self._vocabulary = vocabulary
         self._detokenizer = Detokenizer(vocabulary.piece)
         # Letter by letter a grammar's text holds them only where they are meant, such as inside a JSON string.
         spelled = vocabulary.end_ids if request.grammar is None else ()
@@ -86,7 +87,12 @@ class Turn:
                 break
         text = "".join(shown)
         self._shown.append(text)
-        self._sink(Delta(text, step, self.figures(), self._pieces(text)))
+        proposed = tuple(map(self._spell, step.proposed))
+        own = b"".join(map(self._spell, step.tokens[step.n_accepted :]))
+        self._sink(Delta(text, step, self.figures(), self._pieces(text), proposed, own))
+
+    def _spell(self, token: int) -> bytes:
+        return self._vocabulary.piece(token) or self._vocabulary.text(token).encode()
 
     def _pieces(self, text: str) -> tuple[Piece, ...]:
         """`text`, which follows what was told before, cut where its tokens end."""

@@ -82,5 +82,6 @@ def _document(finished: Finished, loaded: Loaded, choice: ModelChoice) -> dict[s
         "depth": finished.figures.depth,
         "runtime": loaded.runtime,
         "status": {"state": status.state, "reason": status.reason},
+        "kernels": {"own": loaded.kernels.own, "variant": loaded.kernels.variant, "reason": loaded.kernels.reason},
         "timings": finished.timings,
     }

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 NEAR_TIE = 0.5
 
 
+#: What the comparison of one answer can find. bit_identical: the probabilities behind every token are the same as well, to the
+#: last bit, as own kernels compute them; identical: the tokens alone are.
+Verdict = Literal["bit_identical", "identical", "near_tie", "different"]
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """A position where a method's token is not plain decoding's. gap: plain's two best logits there, in logits."""
@@ -42,7 +47,7 @@ class Outcome:
     depth: int
     n_tokens: int
     n_drafted: int
-    verdict: Literal["identical", "near_tie", "different"]
+    verdict: Verdict
     differences: tuple[Difference, ...]
 
 
@@ -53,8 +58,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "check",
         help=words,
         description=f"{words.capitalize()}, greedy; on one prompt of each category unless some are named. A near tie is a "
-        f"position where the model's two best tokens are within {NEAR_TIE:g} in logits, so that rounding decides. Exits "
-        "with 1 when anything else differs.",
+        f"position where the model's two best tokens are within {NEAR_TIE:g} in logits, so that rounding decides. Bit-identical "
+        "means that every probability is the same as well, to the last bit. Exits with 1 when anything else differs.",
     )
     options.add_measuring_options(parser, max_tokens=96)
     options.add_model_options(parser)
@@ -109,12 +114,18 @@ def _compare(engine: Engine, prompt: Prompt, method: Method, arguments: argparse
     wanted = list(plain.token_ids)
     differences: list[Difference] = []
     start = drafted = depth = 0
+    same_bits = True
     while start < len(wanted):
         got = _greedy(engine, prompt, method, arguments, wanted[:start])
         drafted += got.figures.draft_n
         depth = got.figures.depth
         ids = list(got.token_ids)
         here = next((i for i, (a, b) in enumerate(zip(wanted[start:], ids, strict=False)) if a != b), None)
+        compared = len(ids) if here is None else here
+        same_bits = same_bits and all(
+            ours.top == theirs.top
+            for ours, theirs in zip(plain.logprobs[start:], got.logprobs[:compared], strict=False)
+        )
         if here is None:
             break
         at = start + here
@@ -122,9 +133,11 @@ def _compare(engine: Engine, prompt: Prompt, method: Method, arguments: argparse
         differences.append(Difference(at, str(wanted[at]), str(ids[here]), first - second))
         start = at + 1
     worst = max((difference.gap for difference in differences), default=None)
-    verdict: Literal["identical", "near_tie", "different"] = (
-        "identical" if worst is None else "near_tie" if worst <= NEAR_TIE else "different"
-    )
+    verdict: Verdict = "different"
+    if worst is None:
+        verdict = "bit_identical" if same_bits else "identical"
+    elif worst <= NEAR_TIE:
+        verdict = "near_tie"
     return Outcome(prompt.category, prompt.id, method.value, depth, len(wanted), drafted, verdict, tuple(differences))
 
 
@@ -156,7 +169,7 @@ def _print(outcomes: list[Outcome]) -> None:
                 str(outcome.depth),
                 str(outcome.n_tokens),
                 str(outcome.n_drafted),
-                outcome.verdict.replace("_", " "),
+                outcome.verdict.replace("bit_identical", "bit-identical").replace("_", " "),
                 note,
             ]
         )

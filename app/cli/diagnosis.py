@@ -68,6 +68,7 @@ def diagnose() -> Diagnosis:
     entries = _models(found)
     found.facts["runtimes"] = [_runtime(found, name, here, entries) for name in registry.names()]
     found.facts["files"] = _files()
+    found.facts["settings"] = _settings(found)
     found.facts["terminal"] = _terminal(found)
     return found
 
@@ -214,6 +215,30 @@ def _files() -> dict[str, dict[str, Any]]:
         "log": locations.log_file(),
     }
     return {name: {"path": str(path), "exists": path.exists()} for name, path in places.items()}
+
+
+def _settings(found: Diagnosis) -> dict[str, Any]:
+    import shlex
+
+    from pardec_chat.app import keymap, locations
+    from pardec_chat.app.places import places
+    from pardec_chat.app.settings_file import read
+
+    path = locations.settings()
+    settings, of_file = read(path)
+    problems = [*of_file, *keymap.make(settings.keys, places() if settings.keys else ()).problems]
+    problems.sort(key=lambda problem: problem.line or 0)
+    if problems:
+        how_much = "Nothing" if of_file and of_file[0].whole else "Not all"
+        found.wrong(
+            f"{how_much} of the settings is taken: {problems[0]}",
+            f'"${{EDITOR:-vi}}" +{problems[0].line or 1} {shlex.quote(str(path))}',
+        )
+    return {
+        "path": str(path),
+        "exists": os.path.exists(path),  # noqa: PTH110  # Path.exists raises where a folder is closed
+        "problems": [{"line": problem.line, "what": problem.what} for problem in problems],
+    }
 
 
 def _terminal(found: Diagnosis) -> dict[str, Any]:

@@ -52,6 +52,8 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
         yield f"  {runtime['name']}  {_state(runtime)}"
         if features := runtime.get("features"):
             yield f"    {features}"
+        if kernels := runtime.get("kernels"):
+            yield f"    kernels for the CPU: {kernels}"
         if placed := runtime.get("placed"):
             where = ", ".join(f"{size(count)} on {device}" for device, count in placed["devices"].items())
             yield f"    tried with {placed['model']}: {where}"
@@ -62,6 +64,7 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
     yield from ("", "files")
     for name, file in report["files"].items():
         yield f"  {name}: {file['path']}{'' if file['exists'] else '  (not there)'}"
+    yield from _settings_lines(report)
     terminal = report["terminal"]
     what = terminal["term"] if terminal["is_terminal"] else "none here"
     yield ""
@@ -74,6 +77,14 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
         yield f"  {problem['mend']}"
     if not report["problems"]:
         yield "Nothing is wrong."
+
+
+def _settings_lines(report: dict[str, Any]) -> Iterator[str]:
+    settings = report["settings"]
+    yield from ("", "settings")
+    yield f"  {settings['path']}{'' if settings['exists'] else '  (not there: the defaults hold)'}"
+    for problem in settings["problems"]:
+        yield f"  {'' if problem['line'] is None else 'line {}: '.format(problem['line'])}{problem['what']}"
 
 
 def _state(runtime: dict[str, Any]) -> str:

@@ -39,6 +39,12 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--threads", type=int, metavar="N", help="threads (default: one for each core)")
     group.add_argument(
+        "--kernels",
+        choices=("auto", "stock"),
+        default="auto",
+        help="on the CPU: own kernels where they are faster, or llama.cpp's alone (default: auto)",
+    )
+    group.add_argument(
         "--runtime",
         default="llamacpp",
         metavar="R",
@@ -190,6 +196,7 @@ def choice(arguments: argparse.Namespace) -> ModelChoice:
         arguments.threads,
         cache_type=arguments.cache_type,
         unchecked=arguments.no_memory_check,
+        kernels=arguments.kernels,
         dtype=arguments.dtype,
     )
 

@@ -29,26 +29,26 @@ class AnswerRecord(Rates):
     draft: str | None
     runtime: str
     method: Method
-    depth: int
-    using: Method
-    state: str
-    reason: str
     temperature: float
-    predicted_n: int
-    predicted_ms: float
-    steps: int
-    draft_n: int
-    draft_n_accepted: int
-    accepted_per_position: tuple[float, ...]
-    prompt_n: int
-    cache_n: int
-    prompt_ms: float
-    ttft_ms: float
-    total_ms: float
-    plain_per_second: float | None
-    context_used: int
-    context_size: int
-    finish_reason: str
+    depth: int = 0
+    using: Method = Method.PLAIN
+    state: str = ""
+    reason: str = ""
+    predicted_n: int = 0
+    predicted_ms: float = 0.0
+    steps: int = 0
+    draft_n: int = 0
+    draft_n_accepted: int = 0
+    accepted_per_position: tuple[float, ...] = ()
+    prompt_n: int = 0
+    cache_n: int = 0
+    prompt_ms: float = 0.0
+    ttft_ms: float = 0.0
+    total_ms: float = 0.0
+    plain_per_second: float | None = None
+    context_used: int = 0
+    context_size: int = 0
+    finish_reason: str = ""
 
     @property
     def speedup(self) -> float | None:
@@ -63,7 +63,7 @@ class AnswerRecord(Rates):
     @staticmethod
     def load(document: object) -> AnswerRecord | None:
         """What `dump` wrote; None for anything else, as from another version."""
-        if not isinstance(document, Mapping):
+        if not isinstance(document, Mapping) or not isinstance(document.get("model"), str):
             return None
         try:
             fields = {key: document[key] for key in AnswerRecord.__dataclass_fields__}
@@ -71,7 +71,7 @@ class AnswerRecord(Rates):
             fields["accepted_per_position"] = tuple(map(float, fields["accepted_per_position"]))
             record = AnswerRecord(**fields)
             record.acceptance_rate, record.tokens_per_step, record.speedup  # noqa: B018  # numbers, or they raise
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             return None
         return record
 

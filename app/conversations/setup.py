@@ -61,7 +61,7 @@ class Setup:
             wanted = int if key in ("top_k", "seed") else int | float
             if isinstance(value, wanted) and not isinstance(value, bool):
                 change: dict[str, Any] = {key: value}
-                with suppress(UserError):  # outside its range
+                with suppress(UserError, OverflowError):  # outside its range
                     setup = replace(setup, sampling=replace(setup.sampling, **change))
         return setup
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
 from pardec_chat.backends.base import MAX_DEPTH
 
@@ -21,6 +21,16 @@ Penalty = Annotated[float, Field(ge=-100, le=100)]
 StopText = Annotated[str, StringConstraints(max_length=_MAX_STOP)]
 Stop = StopText | Annotated[list[StopText], Field(max_length=MAX_STOPS)]
 Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
+
+
+def _a_bool(value: object) -> object:
+    # 0 and 0.0 are equal to False.
+    if not isinstance(value, bool):
+        raise ValueError("Input should be false")
+    return value
+
+
+Off = Annotated[Literal[False], BeforeValidator(_a_bool)]
 #: Neutral values of lists and objects that stand for something this server does not do.
 NoList = Annotated[list[Any], Field(max_length=0)]
 NoObject = Annotated[dict[str, Any], Field(max_length=0)]
@@ -76,4 +86,4 @@ class StreamOptions(Strict):
     """What a stream tells besides."""
 
     include_usage: bool | None = None
-    include_obfuscation: Literal[False] | None = None
+    include_obfuscation: Off | None = None

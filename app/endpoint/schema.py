@@ -11,6 +11,7 @@ from pardec_chat.app.endpoint.fields import (
     Count,
     NoList,
     NoObject,
+    Off,
     Sampling,
     Stop,
     StreamOptions,
@@ -170,7 +171,7 @@ class ChatRequest(Sampling):
     tool_choice: Literal["none", "auto", "required"] | ChosenTool | None = None
     parallel_tool_calls: bool | None = None
     #: Neutral values of what is not supported.
-    store: Literal[False] | None = None
+    store: Off | None = None
     metadata: NoObject | None = None
     modalities: Annotated[list[Literal["text"]] | None, Field(min_length=1)] = None
     verbosity: Literal["medium"] | None = None
@@ -207,7 +208,7 @@ class CompletionRequest(Sampling):
     logprobs: Annotated[int | None, Field(ge=0, le=20)] = None
     #: Neutral values of what is not supported.
     best_of: Literal[1] | None = None
-    echo: Literal[False] | None = None
+    echo: Off | None = None
     suffix: Literal[""] | None = None
 
     @model_validator(mode="after")
@@ -265,8 +266,8 @@ class ResponseRequest(Sampling):
     metadata: Annotated[dict[str, str] | None, Field(max_length=16)] = None
     stream_options: StreamOptions | None = None
     #: Neutral values of what is not supported.
-    store: Literal[False] | None = None
-    background: Literal[False] | None = None
+    store: Off | None = None
+    background: Off | None = None
     truncation: Literal["disabled"] | None = None
     parallel_tool_calls: bool | None = None
     tools: NoList | None = None

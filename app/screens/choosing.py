@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from pardec_chat.app.screens.contest import Contestant
 from pardec_chat.app.screens.picker import Choice, Picker
 from pardec_chat.app.widgets import wording
+from pardec_chat.app.widgets.method_words import DEPTHS, WHAT
 from pardec_chat.backends.base import Method
 from pardec_chat.backends.errors import UserError
 
@@ -21,23 +22,12 @@ if TYPE_CHECKING:
     from pardec_chat.backends.errors import DoesNotFit
     from pardec_chat.backends.memory import Wish
 
-_WHAT = {
-    Method.AUTO: "Whatever is measured fastest here, plain decoding included. F4 shows why.",
-    Method.PLAIN: "Nothing guesses: the large model writes one token a step.",
-    Method.DRAFT: "A small model of the same family guesses. Good for most text.",
-    Method.NGRAM: "Repeats of prompt and answer are copied. Good for edits of text and code.",
-}
 _NO_DRAFT, _MORE = "no draft", "more"
-#: How far to guess at a time, from what costs next to nothing to what only long copies are worth.
-_DEPTHS = {Method.DRAFT: (1, 2, 3, 4, 5, 6, 8), Method.NGRAM: (3, 5, 8, 10, 15, 20, 30)}
 
 
 async def choose_method(app: App[None], session: Session) -> Method | None:
     """Ask for a method; None leaves it as it is."""
-    choices = [
-        Choice(method.value, method.value, detail=_WHAT[method], why_not=session.why_not(method)) for method in _WHAT
-    ]
-    picked = await app.push_screen_wait(Picker("Method", choices, current=session.method.value))
+    picked = await app.push_screen_wait(Picker("Method", methods(session.why_not), current=session.method.value))
     return None if picked is None else Method(picked)
 
 
@@ -45,27 +35,35 @@ async def choose_contestant(
     app: App[None], title: str, now: Contestant, why_not: Callable[[Method], str]
 ) -> Contestant | None:
     """Ask for a method, then how far it is to guess where that is a choice; None leaves both as they are."""
-    from pardec_chat.app.chat.request import default_depth
-
-    methods = [Choice(method.value, method.value, detail=_WHAT[method], why_not=why_not(method)) for method in _WHAT]
     while True:
-        picked = await app.push_screen_wait(Picker(title, methods, current=now.method.value))
+        picked = await app.push_screen_wait(Picker(title, methods(why_not), current=now.method.value))
         if picked is None:
             return None
         method = Method(picked)
-        if method not in _DEPTHS:
+        if method not in DEPTHS:
             return Contestant(method)
-        usual = default_depth(method)
-        depths = [
-            Choice(
-                str(n), "1 token at a time" if n == 1 else f"{n} tokens at a time", right="usual" if n == usual else ""
-            )
-            for n in _DEPTHS[method]
-        ]
-        current = str(now.depth if method == now.method else usual)
-        depth = await app.push_screen_wait(Picker(f"How far {method.value} guesses", depths, current=current))
+        depth = await choose_depth(app, method, now.depth if method == now.method else None)
         if depth is not None:
-            return Contestant(method, int(depth))
+            return Contestant(method, depth)
+
+
+async def choose_depth(app: App[None], method: Method, now: int | None) -> int | None:
+    """Ask how far a method that has a depth is to guess. now: where to begin; None for the usual depth."""
+    from pardec_chat.app.chat.request import default_depth
+
+    usual = default_depth(method)
+    depths = [
+        Choice(str(n), "1 token at a time" if n == 1 else f"{n} tokens at a time", right="usual" if n == usual else "")
+        for n in DEPTHS[method]
+    ]
+    current = str(usual if now is None else now)
+    picked = await app.push_screen_wait(Picker(f"How far {method.value} guesses", depths, current=current))
+    return None if picked is None else int(picked)
+
+
+def methods(why_not: Callable[[Method], str]) -> list[Choice]:
+    """All of them, with what each is good for."""
+    return [Choice(method.value, method.value, detail=WHAT[method], why_not=why_not(method)) for method in WHAT]
 
 
 async def choose_models(app: App[None], session: Session) -> tuple[Path, Path | None] | None:

@@ -91,12 +91,12 @@ class Contest:
         engine, loaded = chat.engine, chat.loaded
         assert engine is not None and loaded is not None and chat.choice is not None
         self._pump = pump
-        self._chat_choice = chat.choice
+        self._chat_choice, self._setup = chat.choice, chat.setup
         self._told = loaded.notices
         options = replace(chat.options, n_ctx=min(N_CTX, loaded.n_ctx), slots=2)
         self.models = Session(options, lambda: engine, pump)
         self.models.engine = engine
-        self.max_tokens = options.max_tokens or MAX_TOKENS
+        self.max_tokens = chat.setup.max_tokens or MAX_TOKENS
         self.runners = (Runner(Contestant(Method.PLAIN)), Runner(Contestant(Method.AUTO)))
         self._temperature = 0.0
         self._number = 0
@@ -152,14 +152,12 @@ class Contest:
     def start(self, prompt: str) -> None:
         """Both are asked the same, with the same seed; TurnEvents will follow."""
         from pardec_chat.app.chat.request import Message
-        from pardec_chat.backends.decoding.params import SamplingParams
 
-        options = self.models.options
-        sampling = options.sampling or SamplingParams()
+        system, sampling = self._setup.system, self._setup.sampling
         if sampling.seed is None:
             sampling = replace(sampling, seed=secrets.randbits(32))
         self._temperature = sampling.temperature
-        messages = [Message("system", options.system)] if options.system else []
+        messages = [Message("system", system)] if system else []
         messages.append(Message("user", prompt))
         for runner in self.runners:
             self._number += 1

@@ -17,6 +17,8 @@ _WRITING = (
     ("ctrl+j", "new line; shift+enter too, where the terminal tells it from enter"),
     ("↑", "on the first line: the prompt before"),
     ("↓", "on the last line: the prompt behind it"),
+    ("backspace", "in an empty prompt: take the file that was attached last away"),
+    ("shift+tab", "to the messages, whose keys then stand below; ↑ ↓ go from one to the next, enter comes back"),
     ("page up / down", "read back and on"),
     ("ctrl+home / end", "to the top, to the end"),
     ("ctrl+c", "copy what the mouse marked"),
@@ -53,16 +55,16 @@ class HelpScreen(ModalScreen[None]):
     CSS_PATH = "help.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,f1,q,enter", "leave", "Back", show=False)]
 
-    def __init__(self, bindings: Sequence[BindingType]) -> None:
+    def __init__(self, *chapters: tuple[str, Sequence[BindingType]]) -> None:
         super().__init__()
-        self._keys = [(b, b.tooltip or b.description) for b in bindings if isinstance(b, Binding)]
+        self._chapters = [(title, [b for b in bindings if isinstance(b, Binding)]) for title, bindings in chapters]
 
     def compose(self) -> ComposeResult:
-        """Three chapters."""
-        keys = [(self.app.get_key_display(binding), what) for binding, what in self._keys]
+        """Keys by where they work, figures, the promise."""
         with VerticalScroll(id="page"):
-            yield Static("Keys", classes="title")
-            yield from _table(keys)
+            for title, bindings in self._chapters:
+                yield Static(Content(title), classes="title")
+                yield from _table([self._row(binding) for binding in bindings])
             yield Static("Writing and reading", classes="title")
             yield from _table(_WRITING)
             yield Static("Figures", classes="title")
@@ -71,13 +73,22 @@ class HelpScreen(ModalScreen[None]):
             yield Static(Content(_PROMISE), classes="text")
         yield Static(Content("↑↓ scroll · esc back"), id="keys")
 
+    def _row(self, binding: Binding) -> tuple[str, Content]:
+        """The key as it is now, what it does, and what it is called in the settings file."""
+        keymap = getattr(self.app, "keymap", None)
+        bound = binding if keymap is None else keymap.bound(binding)
+        what = Content(binding.tooltip or binding.description)
+        return self.app.get_key_display(bound), what + Content.styled(
+            f"  {binding.id}", "$quiet"
+        ) if binding.id else what
+
     def action_leave(self) -> None:
         """Back to the chat."""
         self.dismiss(None)
 
 
-def _table(rows: Sequence[tuple[str, str]]) -> ComposeResult:
+def _table(rows: Sequence[tuple[str, str | Content]]) -> ComposeResult:
     with Grid(classes="table"):
         for term, meaning in rows:
             yield Static(Content(term), classes="term")
-            yield Static(Content(meaning), classes="meaning")
+            yield Static(Content(meaning) if isinstance(meaning, str) else meaning, classes="meaning")

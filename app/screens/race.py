@@ -53,11 +53,10 @@ class RaceScreen(Screen[BaseException | None]):
         Binding("f1", "help", "keys", key_display="F1", tooltip="All keys, what the figures mean", id="race-help"),
     ]
 
-    def __init__(self, chat: Session) -> None:
+    def __init__(self, chat: Session, first_prompt: str = "") -> None:
         super().__init__()
         self.contest = Contest(chat, self)
-        asked = [exchange.user for exchange in chat.exchanges]
-        self._first_prompt = asked[-1] if asked else ""
+        self._first_prompt = first_prompt
         self._failure: BaseException | None = None
         self._pace = Pacer(self, self._draw)
 
@@ -219,7 +218,7 @@ class RaceScreen(Screen[BaseException | None]):
 
     def action_help(self) -> None:
         """All keys, what the figures mean, and the promise."""
-        self.app.push_screen(HelpScreen([*self.BINDINGS, *self.app.BINDINGS]))
+        self.app.push_screen(HelpScreen(("Keys", [*self.BINDINGS, *self.app.BINDINGS])))
 
     @on(Lane.Picked)
     def pick(self, message: Lane.Picked) -> None:

@@ -1,4 +1,4 @@
-"""One conversation and the engine under it, without a widget: what was said, what is loaded, what is being asked."""
+"""The engine, without a widget: what is loaded, what is on its way, and what answers are asked with."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from pardec_chat.app.conversations.setup import Setup
 from pardec_chat.app.messages import (
     EngineMissing,
     EngineReady,
     LoadFailed,
     LoadProgress,
-    Mailbox,
     ModelLoaded,
     post,
 )
@@ -31,8 +31,12 @@ if TYPE_CHECKING:
     from textual.message_pump import MessagePump
 
     from pardec_chat.app.chat.request import Loaded, ModelChoice, Request, Sink
+    from pardec_chat.app.screens.dialogue import KeeperLike
     from pardec_chat.app.screens.downloads import WizardLike
     from pardec_chat.app.screens.endpoint import EndpointLike
+    from pardec_chat.app.settings import Settings
+    from pardec_chat.app.settings_file import SettingsFile
+    from pardec_chat.backends.base import KernelChoice
     from pardec_chat.backends.decoding.explain import Explanation
     from pardec_chat.backends.decoding.params import SamplingParams
     from pardec_chat.backends.memory import CacheType, Wish
@@ -49,7 +53,7 @@ class TicketLike(Protocol):
 class EngineLike(Protocol):
     """The part of `Engine` that the screens use."""
 
-    def load(self, choice: ModelChoice, progress: Callable[[float], None] | None = None) -> Future[Loaded]:
+    def load(self, choice: ModelChoice, progress: Callable[[float], object] | None = None) -> Future[Loaded]:
         """See `Engine.load`."""
 
     def submit(self, request: Request, sink: Sink) -> TicketLike:
@@ -63,6 +67,9 @@ class EngineLike(Protocol):
 
     def use_earlier(self, agreed: bool) -> Future[None]:
         """See `Engine.use_earlier`."""
+
+    def count(self, text: str) -> Future[int]:
+        """See `Engine.count`."""
 
     def close(self, timeout: float = 10.0) -> None:
         """See `Engine.close`."""
@@ -85,6 +92,9 @@ class ChatOptions:
 
     model: what to load at once; None leaves it to the user. sampling: None takes the defaults.
     system: system prompt, empty for none. choices: the models on disk; read each time a picker opens.
+    titles: whether the model gives conversations their titles while nothing else is to be done. keeper: makes what keeps
+    conversations; None keeps none. settings: the user's file; None where there is none. setup_of: what
+    answers are asked with as the file has it now, and what was given at the start instead.
     slots: answers at the same time. wizard: makes what gets more models here, once it is wanted; None where there is no way.
     verdict: whether one model can guess for another, by their files; None leaves that to the engine. endpoint: makes the
     endpoint of an engine; None where there is none. port: where it is to listen.
@@ -103,21 +113,37 @@ class ChatOptions:
     slots: int = 1
     cache_type: CacheType = "f16"
     unchecked: bool = False
+    kernels: KernelChoice = "auto"
     choices: Callable[[], Sequence[ModelEntry]] = tuple
     wizard: Callable[[], WizardLike] | None = None
     verdict: Callable[[Path, Path], PairVerdict] | None = None
     endpoint: Callable[[EngineLike, Session], EndpointLike] | None = None
     port: int = 8080
+    titles: bool = False
+    keeper: Callable[[Callable[[UserError], None]], KeeperLike] | None = None
+    settings: SettingsFile | None = None
+    setup_of: Callable[[Settings], Setup] | None = None
     theme: str = "pardec-dark"
 
+    def setup(self) -> Setup:
+        """What a new conversation is answered with."""
+        from pardec_chat.backends.decoding.params import SamplingParams
 
-@dataclass(slots=True)
-class Exchange:
-    """A message of the user's and its answer. failed: it came to nothing, and the model is not told of it."""
+        if self.settings is not None and self.setup_of is not None:
+            return self.setup_of(self.settings.settings)
+        # A depth is meant for the method that was given with it.
+        return Setup(
+            method=self.method,
+            depth=None if self.method == Method.AUTO else self.depth,
+            sampling=self.sampling or SamplingParams(),
+            max_tokens=self.max_tokens,
+            system=self.system,
+        )
 
-    user: str
-    answer: str = ""
-    failed: bool = False
+    @property
+    def makes_titles(self) -> bool:
+        """Whether the model gives titles, as things are now."""
+        return self.titles if self.settings is None else self.settings.settings.chat.titles
 
 
 class Session:
@@ -125,13 +151,12 @@ class Session:
 
     def __init__(self, options: ChatOptions, make_engine: Callable[[], EngineLike], pump: MessagePump) -> None:
         self.options = options
-        self.method = options.method
+        #: What the conversation that is shown is answered with.
+        self.setup = options.setup()
         self.choice: tuple[Path, Path | None] | None = None
         self.loaded: Loaded | None = None
         self.engine: EngineLike | None = None
-        self.exchanges: list[Exchange] = []
-        #: Number of the latest answer and of the latest load; events of others come too late.
-        self.turn = 0
+        #: Number of the latest load; messages of others come too late.
         self.load_number = 0
         self.loading: tuple[Path, Path | None] | None = None
         #: How far that is, 0…1 for each file; None before the first is begun.
@@ -139,7 +164,7 @@ class Session:
         self._load_draft = False
         #: There is no engine, and there will be none.
         self.broken = False
-        self.ticket: TicketLike | None = None
+        self._given_up = 0
         self._wizard: WizardLike | None = None
         self._endpoint: EndpointLike | None = None
         #: Answers at the same time: more than was asked for while other programs may ask.
@@ -173,9 +198,8 @@ class Session:
             post(self._pump, EngineReady(engine))
 
     def close(self, timeout: float) -> None:
-        """Cancel what runs and end the engine, waiting `timeout` seconds at most in all; harmless when done twice."""
+        """End the engine and what belongs to it, waiting `timeout` seconds at most in all; harmless when done twice."""
         end = monotonic() + timeout
-        self.stop()
         with self._lock:
             self._closed = True
             engine = self.engine
@@ -229,13 +253,26 @@ class Session:
             self.slots,
             cache_type=options.cache_type if wish is None else wish.cache_type,
             unchecked=options.unchecked or way == "force",
+            kernels=options.kernels,
         )
-        future = self.engine.load(choice, lambda done: post(pump, LoadProgress(number, done)))
+
+        def progress(done: float) -> bool:
+            post(pump, LoadProgress(number, done))
+            return self._given_up < number
+
+        future = self.engine.load(choice, progress)
         future.add_done_callback(partial(_report, pump, number))
 
     def fit(self, model: Path, way: Wish | Literal["force"]) -> None:
         """From now on `model` is loaded like that."""
         self._ways[model] = way
+
+    def give_up_load(self) -> bool:
+        """Do not wait for the load that is on its way; LoadFailed follows. False when none is."""
+        if self.loading is None:
+            return False
+        self._given_up = self.load_number
+        return True
 
     def take_progress(self, done: float) -> None:
         """A part of a file was read; the draft model is the file behind the target's."""
@@ -246,11 +283,14 @@ class Session:
     def load_state(self) -> str:
         """The load in words."""
         what = "loading the draft" if self._load_draft else "loading"
+        if self._given_up == self.load_number:
+            return "giving up the load"
         return what if self.load_done is None else f"{what} … {int(self.load_done * 100)} %"
 
     def take_loaded(self, loaded: Loaded) -> str:
         """A load ended well: what it means for the method, in words; empty when nothing changes."""
         before = self.choice
+        self.setup = replace(self.setup, model=self.loading and self.loading[0], draft=self.loading and self.loading[1])
         self.choice, self.loading, self.loaded = self.loading, None, loaded
         assert self.choice is not None
         draft = self.choice[1]
@@ -291,11 +331,20 @@ class Session:
         return visible_line(model), draft
 
     @property
+    def method(self) -> Method:
+        """What guesses from the next answer on."""
+        return self.setup.method
+
+    @method.setter
+    def method(self, method: Method) -> None:
+        if method != self.setup.method:  # a depth is meant for one method
+            self.setup = replace(self.setup, method=method, depth=None)
+
+    @property
     def depth(self) -> int:
         """How many tokens the method will guess at a time; 0 while that is not known, and for auto, which finds out."""
-        # A depth that was given is meant for the method that was given with it.
-        if self.method != Method.AUTO and self.options.depth is not None and self.method == self.options.method:
-            return self.options.depth
+        if self.setup.depth is not None:
+            return self.setup.depth
         if self.loaded is None:
             return 0
         from pardec_chat.app.chat.request import default_depth
@@ -307,70 +356,6 @@ class Session:
         if method == Method.DRAFT and (self.choice is None or self.choice[1] is None):
             return "it needs a draft model, F3 chooses one"
         return ""
-
-    # ---- asking ----
-
-    @property
-    def busy(self) -> bool:
-        """Whether an answer is on its way."""
-        return self.ticket is not None
-
-    def ask(self, text: str) -> None:
-        """Ask the engine to answer `text`. Raises UserError."""
-        self.exchanges.append(Exchange(text))
-        self._submit()
-
-    def again(self) -> None:
-        """Ask for another answer to the last message. Raises UserError."""
-        self.stop()
-        self.exchanges[-1] = Exchange(self.exchanges[-1].user)
-        self._submit()
-
-    def stop(self) -> None:
-        """End the answer that is on its way; what came of it stays."""
-        if self.ticket is not None:
-            self.ticket.cancel()
-
-    def clear(self) -> None:
-        """A new conversation."""
-        self.stop()
-        self.ticket = None
-        self.turn += 1
-        self.exchanges.clear()
-
-    def finish(self, answer: str, *, failed: bool = False) -> None:
-        """The answer is whole, or there will be none."""
-        self.ticket = None
-        self.exchanges[-1].answer = answer
-        self.exchanges[-1].failed = failed
-
-    def _submit(self) -> None:
-        from pardec_chat.app.chat.request import Message, Request
-        from pardec_chat.backends.decoding.params import SamplingParams
-
-        assert self.engine is not None
-        options = self.options
-        messages = [Message("system", options.system)] if options.system else []
-        for exchange in self.exchanges:
-            if exchange.failed:
-                continue
-            messages.append(Message("user", exchange.user))
-            if exchange.answer:
-                messages.append(Message("assistant", exchange.answer))
-        request = Request(
-            messages=messages,
-            sampling=options.sampling or SamplingParams(),
-            max_tokens=options.max_tokens,
-            method=self.method,
-            depth=None if self.method == Method.AUTO else self.depth,
-            ngram_min_match=options.ngram_min_match,
-        )
-        self.turn += 1
-        try:
-            self.ticket = self.engine.submit(request, Mailbox(self.turn, self._pump).put)
-        except Exception:
-            self.finish("", failed=True)
-            raise
 
 
 def _report(pump: MessagePump, number: int, future: Future[Loaded]) -> None:

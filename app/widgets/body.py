@@ -5,8 +5,8 @@ from __future__ import annotations
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
-from pardec_chat.app.widgets.conversation import Conversation
 from pardec_chat.app.widgets.metrics import MetricsPanel
+from pardec_chat.app.widgets.transcript import Transcript
 
 _MORE = "↓ more below · ctrl+end "
 
@@ -16,12 +16,12 @@ class Body(Horizontal):
 
     def compose(self) -> ComposeResult:
         """Text at the left, figures at the right."""
-        yield Conversation()
+        yield Transcript()
         yield MetricsPanel()
 
     def on_mount(self) -> None:
         """Look where the reader is."""
-        self.watch(self.query_one(Conversation), "more_below", self._show_more, init=False)
+        self.watch(self.query_one(Transcript), "more_below", self._show_more, init=False)
 
     def _show_more(self, more: bool) -> None:
         self.border_subtitle = _MORE if more else ""

@@ -6,18 +6,20 @@ from dataclasses import dataclass
 
 from textual import events
 from textual.app import ComposeResult
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from pardec_chat.app.plain_text import visible
 from pardec_chat.app.widgets.lane_figures import LaneFigures
+from pardec_chat.app.widgets.page import Page
 from pardec_chat.app.widgets.readout import Readout
+from pardec_chat.app.widgets.reply import Reply
+from pardec_chat.backends.base import Method
 
 
 class Lane(Vertical):
-    """side: 0 is the left one. The text is shown as it is: neither Markdown nor markup."""
+    """side: 0 is the left one. The text is drawn as in the conversation."""
 
     @dataclass
     class Picked(Message):
@@ -29,11 +31,12 @@ class Lane(Vertical):
         super().__init__()
         self.side = side
         self._racer = Static(classes="racer")
-        self._course = VerticalScroll(classes="course")
-        self._written = Static(classes="written")
+        self._course = Page(classes="course")
+        self._written = Reply("")
+        self._written.add_class("written")
+        self._written.can_focus = False
         self._figures = LaneFigures()
-        self._shown = ""
-        self._lines = 0
+        self._is_over = False
 
     def compose(self) -> ComposeResult:
         """Three parts, one below the other."""
@@ -65,15 +68,15 @@ class Lane(Vertical):
 
     def show(self, text: str, *, instead: str, readout: Readout, end: str, limit: int) -> None:
         """Bring all up to date. instead: what stands there while there is no text; the rest as in `LaneFigures`."""
-        self._write(Content(visible(text).expandtabs(4)) if text else Content.styled(instead, "$quiet"))
+        written = self._written
+        if (self._is_over and not end) or not text.startswith(written.text):
+            written.clear()
+            self._is_over = False
+        written.wait_for(instead)
+        if added := text[len(written.text) :]:
+            written.write([(added, Method.PLAIN)])
+        if end and not self._is_over:
+            self._is_over = True
+            written.finish(())
         figures = self._figures
         figures.readout, figures.end, figures.limit = readout, end, limit
-
-    def _write(self, content: Content) -> None:
-        if content.plain == self._shown:
-            return
-        # A layout of the whole screen is needed only where the text gets a line more.
-        width = self._written.content_size.width
-        lines = content.get_height({}, width) if width else 0
-        self._written.update(content, layout=not lines or lines != self._lines)
-        self._shown, self._lines = content.plain, lines

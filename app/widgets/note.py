@@ -13,6 +13,8 @@ class Note(Static):
     """Says what happened and, behind an error, what to do next; the word stands before the colour."""
 
     def __init__(self, text: str, *, next_step: str = "", error: bool = False) -> None:
+        #: What it tells of, where it is an error that was raised.
+        self.error: BaseException | None = None
         lines = [Content.assemble(("Error: ", ".word") if error else "", visible_line(text))]
         if next_step:
             lines.append(Content.styled(visible_line(next_step), ".next"))
@@ -25,9 +27,9 @@ class Note(Static):
         """The note that tells of `error`; `what` was being done."""
         start = f"{what} " if what else ""
         if isinstance(error, UserError):
-            return cls(start + error.what, next_step=error.next_step, error=True)
-        return cls(
-            f"{start}A fault of this program: {type(error).__name__}: {error}",
-            next_step="The log says where (pardec-chat doctor).",
-            error=True,
-        )
+            note = cls(start + error.what, next_step=error.next_step, error=True)
+        else:
+            what = f"{start}A fault of this program: {type(error).__name__}: {error}"
+            note = cls(what, next_step="F10 says more.", error=True)
+        note.error = error
+        return note

@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
 #: Ten pictures a second look steady.
 SECONDS = 0.1
-#: Drawing gets a quarter of the UI thread at most: keys must be read, and the processor is the model's.
-_PAUSES = 3
+#: Drawing gets a tenth of the UI thread at most: on few cores each picture keeps the threads that decode waiting.
+PAUSES = 9
 
 
 class Pacer:
     """Calls `draw` soon when it has been quiet, else when it is time again.
 
-    From one call to the next pass SECONDS, and three times what the drawing took: long answers are drawn less often
-    instead of making the machine slow.
+    From one call to the next pass SECONDS, or PAUSES times what the drawing took: where that takes long it is done less
+    often instead of making the machine slow.
     """
 
     def __init__(self, pump: MessagePump, draw: Callable[[], Awaitable[None]]) -> None:
@@ -49,7 +49,7 @@ class Pacer:
 
         def drawn() -> None:
             self._drawing = False
-            pause = max(SECONDS, _PAUSES * (perf_counter() - start))
+            pause = max(SECONDS, PAUSES * (perf_counter() - start))
             self._timer = self._pump.set_timer(pause, self._elapsed)
 
         # The layout and the painting come behind, and are most of it.

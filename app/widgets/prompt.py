@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.widgets import TextArea
 
-from pardec_chat.app.messages import PromptSubmitted
+from pardec_chat.app.messages import AttachmentDropped, PromptSubmitted
 from pardec_chat.app.plain_text import visible
 
 #: Only ctrl+j is one everywhere: many terminals send the others as enter.
@@ -42,6 +43,8 @@ class Prompt(TextArea):
         # Which earlier prompt is shown, counted from the end; 0 is the text being written.
         self._recalled = 0
         self._writing = ""
+        # What was being written before an earlier message was taken up again.
+        self._aside = ""
 
     async def _on_key(self, event: events.Key) -> None:
         # Not by bindings: those act behind the keys that were typed in the meantime.
@@ -68,16 +71,40 @@ class Prompt(TextArea):
         if not text.strip():
             return
         # Cleared at once: what is typed next belongs to the next prompt.
-        self.text = ""
+        self.text, self._aside = self._aside, ""
         self._recalled = 0
         if not self._sent or self._sent[-1] != text:
             self._sent.append(text)
         self.post_message(PromptSubmitted(text))
 
+    def remember(self, sent: Sequence[str]) -> None:
+        """Earlier prompts are these."""
+        self._sent = list(sent)
+        self._recalled = 0
+
+    def begin_edit(self, text: str) -> None:
+        """Write this anew; what stands here now comes back with `end_edit`, or behind the prompt that is sent."""
+        self._aside = self.text
+        self.text = visible(text)
+        self._recalled = 0
+        self.move_cursor(self.document.end)
+
+    def end_edit(self) -> None:
+        """Go on with what was being written before."""
+        self.text, self._aside = self._aside, ""
+        self.move_cursor(self.document.end)
+
     def give_back(self, text: str) -> None:
         """It was not taken: here it is again, before what was typed since."""
         self.text = text + self.text
         self.move_cursor(self.document.end)
+
+    def action_delete_left(self) -> None:
+        """A character, or of an empty prompt what goes with it."""
+        if self.text:
+            super().action_delete_left()
+        else:
+            self.post_message(AttachmentDropped())
 
     def action_cursor_up(self, select: bool = False) -> None:
         """Up a line, or from the first one to the prompt before."""

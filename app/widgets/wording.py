@@ -6,10 +6,15 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, set_cell_size
 
+from pardec_chat.app.plain_text import visible_line
 from pardec_chat.backends.units import size as size
 
 if TYPE_CHECKING:
-    from pardec_chat.app.chat.request import Figures, Finished
+    from collections.abc import Sequence
+
+    from pardec_chat.app.chat.request import Figures
+    from pardec_chat.app.conversations.conversation import Attachment
+    from pardec_chat.app.conversations.record import AnswerRecord
 
 NONE = "–"
 
@@ -73,13 +78,12 @@ def method(name: str, depth: int, using: str = "") -> str:
     return f"{name}, {depth} deep" if depth else name
 
 
-def answer(finished: Finished) -> tuple[str, ...]:
+def answer(figures: AnswerRecord) -> tuple[str, ...]:
     """What is worth knowing about an answer, in words and figures."""
-    figures = finished.figures
     parts = []
-    if finished.finish_reason == "cancelled":
+    if figures.finish_reason == "cancelled":
         parts.append("stopped")
-    elif finished.finish_reason == "length":
+    elif figures.finish_reason == "length":
         parts.append("cut at the token limit")
     if figures.predicted_n:
         parts.append(f"{rate(figures.tokens_per_second)} tok/s")
@@ -92,9 +96,25 @@ def answer(finished: Finished) -> tuple[str, ...]:
         parts.append(f"first token {seconds(figures.ttft_ms)}")
     # What auto used last says little about the whole answer.
     parts.append(figures.method if figures.method == "auto" else method(figures.method, figures.depth))
-    if figures.status.state != "active" and figures.method not in ("plain", "auto"):
-        parts.append(f"{figures.status.state}: {figures.status.reason}")
+    if figures.draft is not None and figures.method in ("draft", "auto"):
+        parts.append(f"with {figures.draft}")
+    if figures.state != "active" and figures.method not in ("plain", "auto"):
+        parts.append(f"{figures.state}: {figures.reason}")
     return tuple(parts)
+
+
+def attachment(file: Attachment) -> str:
+    """How large a file is for the model; in bytes while nobody counted."""
+    return size(len(file.text.encode("utf-8", "replace"))) if file.n_tokens is None else f"{file.n_tokens:,} tokens"
+
+
+def attached(files: Sequence[Attachment], *, editing: bool) -> str:
+    """What goes with the next message, and how to take it away."""
+    parts = ["esc leaves the message as it was"] if editing else []
+    parts += [f"{visible_line(file.name)} {attachment(file)}" for file in files]
+    if files:
+        parts.append("backspace takes the last one away")
+    return " · ".join(parts)
 
 
 def prompt_line(figures: Figures) -> str:

@@ -191,4 +191,7 @@ def _shape(
             and tensor.shape[1] % 8 == 0
             and tensor.name != "token_embd.weight"
         ),
+        tied=sum(tensor.bytes for tensor in tensors if tensor.name == "token_embd.weight")
+        if not any(tensor.name == "output.weight" for tensor in tensors)
+        else 0,
     )

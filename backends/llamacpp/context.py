@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pardec_chat.backends.base import MAX_DEPTH, MAX_NODES, MAX_PROBES
 from pardec_chat.backends.errors import OutOfMemory
 from pardec_chat.backends.llamacpp import library
+from pardec_chat.backends.llamacpp.accelerator import loading
 from pardec_chat.backends.llamacpp.model import Model
 from pardec_chat.backends.machine import physical_cores
 from pardec_chat.backends.memory import CacheType
@@ -87,7 +88,9 @@ class Context:
         threads: int | None,
         full_window: bool,
         cache_type: CacheType = "f16",
+        own_kernels: bool = False,
     ) -> None:
+        self._own_kernels = own_kernels
         self.n_sequences = slots + branches
         self._n_vocab = int(llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(model.handle)))
         params = llama_cpp.llama_context_default_params()
@@ -109,8 +112,12 @@ class Context:
             params.type_k = params.type_v = _CACHE_TYPES[cache_type]
             # Only these kernels read quantised values.
             params.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_ENABLED
+        if own_kernels:
+            # llama.cpp would choose attention in single products, whose rows are not independent of each other.
+            params.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_ENABLED
         params.kv_unified = True  # one pool of cells: copying a sequence copies no data
         params.no_perf = True
+        loading.enable(own_kernels)
         self.handle: Any = llama_cpp.llama_init_from_model(model.handle, params)
         if not self.handle:
             raise OutOfMemory(
@@ -122,6 +129,7 @@ class Context:
 
     def decode(self) -> None:
         """Evaluate the batch."""
+        loading.enable(self._own_kernels)
         result = llama_cpp.llama_decode(self.handle, self.batch.native)
         if result != 0:
             raise OutOfMemory(

@@ -12,13 +12,22 @@ import llama_cpp
 
 from pardec_chat.backends.errors import ModelUnreadable, OutOfMemory
 from pardec_chat.backends.llamacpp import library
+from pardec_chat.backends.llamacpp.accelerator import loading
 
 
 class Model:
-    """A loaded file; gpu_layers: layers that go on a GPU, None for all. Raises ModelUnreadable or OutOfMemory."""
+    """A loaded file; gpu_layers: layers that go on a GPU, None for all. Raises ModelUnreadable or OutOfMemory.
+
+    own_kernels: weights are packed for them while they are read, so that no page of the file stays mapped.
+    """
 
     def __init__(
-        self, path: Path, *, gpu_layers: int | None = None, progress: Callable[[float], bool] | None = None
+        self,
+        path: Path,
+        *,
+        gpu_layers: int | None = None,
+        progress: Callable[[float], bool] | None = None,
+        own_kernels: bool = False,
     ) -> None:
         self.path = path
         _check_header(path)
@@ -26,10 +35,13 @@ class Model:
         # -1 is all of them where the library has a device, none otherwise.
         params.n_gpu_layers = -1 if gpu_layers is None else gpu_layers
         params.use_extra_bufts = not library.has_tile_kernels()
+        if own_kernels:
+            params.load_mode = llama_cpp.LLAMA_LOAD_MODE_NONE
         # The callback must live as long as the call: the C side keeps no reference.
         callback = llama_cpp.llama_progress_callback(lambda done, _data: progress is None or progress(done))
         params.progress_callback = callback
         library.last_error()
+        loading.enable(own_kernels)
         self.handle: Any = llama_cpp.llama_model_load_from_file(os.fsencode(path), params)
         if not self.handle:
             raise _load_error(path)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pardec_chat.backends.base import LoadOptions, Runtime, Target
+from pardec_chat.backends.base import KernelChoice, Kernels, LoadOptions, Runtime, Target
 from pardec_chat.backends.gguf.model import read_model
 from pardec_chat.backends.llamacpp import build, library
+from pardec_chat.backends.llamacpp.accelerator import loading
 from pardec_chat.backends.llamacpp.target import LlamaCppTarget
 from pardec_chat.backends.machine import Machine
 from pardec_chat.backends.model_file import ModelFile
@@ -25,6 +26,10 @@ class LlamaCppRuntime(Runtime):
         """See `Runtime`."""
         return build.usable(machine)
 
+    def kernels(self, choice: KernelChoice, gpu_layers: int | None) -> Kernels:
+        """See `Runtime`."""
+        return loading.kernels(choice, gpu_layers)
+
     def load(self, options: LoadOptions) -> Target:
         """See `Runtime`."""
         return LlamaCppTarget(options)
@@ -32,6 +37,8 @@ class LlamaCppRuntime(Runtime):
     def describe(self) -> dict[str, str]:
         """See `Runtime`."""
         described = {"version": library.version(), "features": library.system_info()}
+        kernels = loading.kernels("auto", 0)
+        described["kernels"] = f"own ({kernels.variant})" if kernels.own else f"llama.cpp's: {kernels.reason}"
         if library.has_tile_kernels():
             described["hint"] = "llama.cpp was built with AMX kernels, which are kept off: some compilers break them."
             described["mend"] = (

@@ -26,6 +26,7 @@ from pardec_chat.backends.decoding.prefix import common_prefix
 from pardec_chat.backends.decoding.sampler import Sampler
 from pardec_chat.backends.errors import BadSetting, ContextFull, ModelUnreadable, QueueFull
 from pardec_chat.backends.llamacpp import library
+from pardec_chat.backends.llamacpp.accelerator import loading
 from pardec_chat.backends.llamacpp.context import CHUNK, Context
 from pardec_chat.backends.llamacpp.model import Model
 from pardec_chat.backends.llamacpp.slot import LlamaCppSlot
@@ -49,7 +50,9 @@ class LlamaCppTarget(Target):
                 "llama.cpp keeps weights as their file has them.", "Leave --dtype out, or --runtime pytorch."
             )
         library.placed()
-        self._model = Model(options.path, gpu_layers=options.gpu_layers, progress=options.progress)
+        self.kernels = loading.kernels(options.kernels, options.gpu_layers)
+        own = self.kernels.own
+        self._model = Model(options.path, gpu_layers=options.gpu_layers, progress=options.progress, own_kernels=own)
         try:
             if not self._model.generates_text:
                 raise ModelUnreadable(f"{options.path.name} is no left-to-right text model.", "Choose a chat model.")
@@ -66,6 +69,7 @@ class LlamaCppTarget(Target):
                 # The branches of a tree share cells, and shared ones never leave a cache of the window alone.
                 full_window=options.draft or options.branches > 0,
                 cache_type=options.cache_type,
+                own_kernels=own,
             )
         except BaseException:
             self._model.close()

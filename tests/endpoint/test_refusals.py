@@ -29,6 +29,7 @@ def served() -> Any:
         ({"n": 17}, "n", "invalid_value"),
         ({"n": "2"}, "n", "invalid_value"),
         ({"n": True}, "n", "invalid_value"),
+        ({"store": 0.0}, "store", "invalid_value"),
         ({"temperature": "hot"}, "temperature", "invalid_value"),
         ({"temperature": -1}, "temperature", "invalid_value"),
         ({"top_p": 0}, "top_p", "invalid_value"),

@@ -17,6 +17,7 @@ from pardec_chat.tests.ui.fake_engine import DRAFT, ENTRIES, LARGE, FakeEngine
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw what happened without waiting for the next picture."""
     monkeypatch.setattr(pacer, "SECONDS", 0.001)
+    monkeypatch.setattr(pacer, "PAUSES", 3)
 
 
 @pytest.fixture

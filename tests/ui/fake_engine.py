@@ -76,7 +76,7 @@ class FakeEngine:
         self.notices = notices
         self.failures: dict[Path, list[UserError]] = {}
         self.names: dict[Path, str] = {}
-        self.loads: list[tuple[ModelChoice, Callable[[float], None] | None, Future[Loaded]]] = []
+        self.loads: list[tuple[ModelChoice, Callable[[float], object] | None, Future[Loaded]]] = []
         self.turns: list[FakeTurn] = []
         self.closed: list[float] = []
         self.no_earlier: UserError | None = None
@@ -87,7 +87,7 @@ class FakeEngine:
         self.contexts: list[int] = []
         self.calibrations: list[tuple[Callable[[float], bool], Future[Explanation]]] = []
 
-    def load(self, choice: ModelChoice, progress: Callable[[float], None] | None = None) -> Future[Loaded]:
+    def load(self, choice: ModelChoice, progress: Callable[[float], object] | None = None) -> Future[Loaded]:
         """See `Engine.load`."""
         future: Future[Loaded] = Future()
         self.loads.append((choice, progress, future))
@@ -140,6 +140,12 @@ class FakeEngine:
         on_thread(lambda: future.set_result(None))
         return future
 
+    def count(self, text: str) -> Future[int]:
+        """See `Engine.count`: a token a character."""
+        future: Future[int] = Future()
+        on_thread(lambda: future.set_result(len(text)))
+        return future
+
     def close(self, timeout: float = 10.0) -> None:
         """See `Engine.close`."""
         self.closed.append(timeout)
@@ -181,9 +187,10 @@ def figures(
     )
 
 
-def delta(text: str, at: Figures | None = None) -> Delta:
-    """One step."""
-    return Delta(text, Step((1,), (Method.PLAIN,), (), 0, 0.0, 1.0), at or figures(1, 20.0))
+def delta(text: str, at: Figures | None = None, origin: Method = Method.PLAIN) -> Delta:
+    """One step of one token."""
+    step = Step((1,), (origin,), (), 0, 0.0, 1.0)
+    return Delta(text, step, at or figures(1, 20.0), ((text, origin),), own=text.encode())
 
 
 def finished(
@@ -194,7 +201,8 @@ def finished(
     total_ms: float = 3100.0,
 ) -> Finished:
     """The end of an answer."""
-    return Finished(text, tail, (), (), reason, at or figures(1, 20.0), {"total_ms": total_ms})
+    pieces = ((tail, Method.PLAIN),) if tail else ()
+    return Finished(text, tail, (), (), reason, at or figures(1, 20.0), {"total_ms": total_ms}, pieces)
 
 
 def run_of(total: int, ms: float, *, rates: Sequence[float] = (0.93, 0.85, 0.74)) -> list[Figures]:

@@ -35,7 +35,7 @@ async def ask(pilot: Pilot[None], text: str) -> None:
     await ready(pilot)
     app.chat.prompt.text = text
     await pilot.press("enter")
-    await until(pilot, lambda: app.chat.session.busy)
+    await until(pilot, lambda: app.chat.dialogue.busy)
 
 
 def screen_text(app: PardecChat) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,13 @@ from textual.app import SystemCommand
 from pardec_chat.app.app import PardecChat
 from pardec_chat.app.chat import earlier
 from pardec_chat.app.chat.request import Failed, Prefilling, Queued
-from pardec_chat.app.widgets.conversation import Conversation
 from pardec_chat.app.widgets.header import Header
 from pardec_chat.app.widgets.message import UserMessage
 from pardec_chat.app.widgets.metrics import MetricsPanel
 from pardec_chat.app.widgets.metrics_line import MetricsLine
 from pardec_chat.app.widgets.note import Note
 from pardec_chat.app.widgets.reply import Reply
+from pardec_chat.app.widgets.transcript import Transcript
 from pardec_chat.backends.base import Method
 from pardec_chat.backends.errors import ModelUnreadable, PairImpossible, QueueFull, UserError
 from pardec_chat.tests.ui.fake_engine import DRAFT, LARGE, SMALL, FakeEngine, delta, figures, finished, on_thread
@@ -70,7 +71,7 @@ async def test_stop(make_app: MakeApp, engine: FakeEngine) -> None:
         engine.turns[0].send(delta("two"), finished("one two", reason="cancelled"))
         await until(pilot, lambda: app.chat.state == "ready")
         assert "stopped · " in screen_text(app)
-        assert app.chat.session.exchanges[0].answer == "one two"
+        assert [node.text for node in app.chat.dialogue.conversation.path()] == ["Count.", "one two"]
 
 
 async def test_escape_without_an_answer_does_nothing(make_app: MakeApp) -> None:
@@ -111,7 +112,7 @@ async def test_again_while_it_writes(make_app: MakeApp, engine: FakeEngine) -> N
         engine.turns[0].send(delta(" late"), finished("one late", reason="cancelled"))
         engine.turns[1].send(delta("two"))
         await until(pilot, lambda: app.query_one(Reply).source == "two")
-        assert app.chat.session.busy
+        assert app.chat.dialogue.busy
 
 
 async def test_again_after_a_failure(make_app: MakeApp, engine: FakeEngine) -> None:
@@ -177,8 +178,12 @@ async def test_progress_of_both_models(make_app: MakeApp, engine: FakeEngine) ->
         await until(pilot, lambda: app.chat.state == "loading")
         progress = engine.loads[0][1]
         assert progress is not None
+
+        def tell(done: float, progress: Callable[[float], object] = progress) -> None:
+            progress(done)
+
         for done, state in ((0.4, "loading … 40 %"), (1.0, "loading … 100 %"), (0.2, "loading the draft … 20 %")):
-            on_thread(lambda: progress(done))  # noqa: B023
+            on_thread(partial(tell, done))
             await until(pilot, lambda: state in screen_text(app))  # noqa: B023
 
 
@@ -232,7 +237,7 @@ async def test_reader_is_left_alone(make_app: MakeApp, engine: FakeEngine) -> No
         turn = engine.turns[0]
         lines = "\n\n".join(f"line {i}" for i in range(40))
         turn.send(delta(lines))
-        conversation = app.query_one(Conversation)
+        conversation = app.query_one(Transcript)
         await until(pilot, lambda: "line 39" in screen_text(app))
         assert not conversation.more_below
         await pilot.press("pageup")
@@ -454,7 +459,7 @@ async def test_footer_names_every_key_that_is_needed_often(make_app: MakeApp) ->
             "^N new",
             "F2 method",
             "F3 model",
-            "F4 pays?",
+            "^L list",
             "F1 keys",
             "^Q quit",
             "^P menu",

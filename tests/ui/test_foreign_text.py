@@ -66,7 +66,7 @@ async def test_U01_markup_is_text_everywhere(make_app: MakeApp, engine: FakeEngi
         assert f"error {text}" in screen_text(app)
         assert f"step {text}" in screen_text(app)
         app.chat.prompt.text = text
-        await pilot.hover("Table")
+        await pilot.hover("Reply", offset=(6, 8))
         await pilot.pause()
 
 
@@ -117,14 +117,14 @@ async def test_tags_and_lines_are_kept(make_app: MakeApp, engine: FakeEngine) ->
     app = make_app()
     async with app.run_test() as pilot:
         await ask(pilot, "x")
-        text = "<think>\nhm & <b>so</b>\n</think>\n\n<div>\nblock\n</div>\n\nroses are red\nviolets are blue"
+        text = "<thought>\nhm & <b>so</b>\n</thought>\n\n<div>\nblock\n</div>\n\nroses are red\nviolets are blue"
         engine.turns[0].send(delta(text), finished(text))
         await until(pilot, lambda: app.chat.state == "ready")
         lines = [line.strip() for line in screen_text(app).splitlines()]
         for line in (
-            "<think>",
+            "<thought>",
             "hm & <b>so</b>",
-            "</think>",
+            "</thought>",
             "<div>",
             "block",
             "</div>",
@@ -135,22 +135,30 @@ async def test_tags_and_lines_are_kept(make_app: MakeApp, engine: FakeEngine) ->
 
 
 @pytest.mark.parametrize(
-    ("address", "opened"), [("https://example.org/a", True), ("file:///etc/passwd", False), ("x\x1b]52;", False)]
+    ("address", "opened"),
+    [
+        ("https://example.org/a", "https://example.org/a"),
+        ("http://example.org/&#27;[2J", "http://example.org/&#27;%5B2J"),
+        ("ftp://example.org/a", ""),
+        ("x%1B]52;", ""),
+    ],
 )
 async def test_only_web_addresses_open(
-    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, address: str, opened: bool
+    make_app: MakeApp, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch, address: str, opened: str
 ) -> None:
-    from textual.widgets import Markdown
-
     app = make_app()
     asked: list[str] = []
     async with app.run_test(notifications=True) as pilot:
         await ask(pilot, "x")
         monkeypatch.setattr(app, "open_url", asked.append)
-        markdown = app.query_one(Markdown)
-        markdown.post_message(Markdown.LinkClicked(markdown, address))
+        engine.turns[0].send(delta(f"see [here]({address})"))
+        await until(pilot, lambda: "see here" in screen_text(app))
+        await pilot.click("Reply", offset=(3 + len("see "), 1))
         await until(pilot, lambda: ("Opened" if opened else "Not a web address") in screen_text(app))
-        assert asked == ([address] if opened else [])
+        assert asked == ([opened] if opened else [])
+        # As if the parser had let it through.
+        app.query_one(Reply).action_open("x\x1b]52;")
+        await until(pilot, lambda: "x␛]52;" in screen_text(app))
         assert not CONTROL.search(screen_text(app).replace("\n", ""))
 
 

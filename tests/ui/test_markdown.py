@@ -1,14 +1,15 @@
-"""An answer that came in pieces looks like the same answer at once."""
+"""An answer that came in pieces looks like the same answer at once, on the screen."""
 
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
-from textual.app import App, ComposeResult
-from textual.widgets import Static
 
-from pardec_chat.app.widgets.safe_markdown import SafeMarkdown
+from pardec_chat.app.widgets.reply import Reply
+from pardec_chat.backends.base import Method
+from pardec_chat.tests.ui.column import Column
 
 TEXTS = {
     "mixed": "# Title\n\nOne *two* `three`.\n\n- a\n- b\n  - c\n  - d\n- e\n\n1. x\n2. y\n\n"
@@ -22,33 +23,27 @@ TEXTS = {
 }  # fmt: skip
 
 
-class _Page(App[None]):
-    def compose(self) -> ComposeResult:
-        yield SafeMarkdown("")
-
-
-def _text(app: App[None]) -> list[str]:
-    strips = app.screen._compositor.render_strips()
-    return ["".join(segment.text for segment in strip).rstrip() for strip in strips]
-
-
-async def _shown(pieces: list[str]) -> list[str]:
-    app = _Page()
+async def _shown(pieces: list[str], *, theme: str = "pardec-dark") -> list[str]:
+    app = Column()
     async with app.run_test(size=(60, 60)) as pilot:
-        markdown = app.query_one(SafeMarkdown)
+        reply = Reply("")
+        await app.transcript.add(reply)
         for piece in pieces:
-            await markdown.append(piece)
+            reply.write([(piece, Method.PLAIN)])
+            if len(piece) % 3 == 0:
+                await pilot.pause()
+        app.theme = theme
         await pilot.pause()
-        return _text(app)
+        return app.lines()
 
 
 @pytest.mark.parametrize("name", TEXTS)
 @pytest.mark.parametrize("seed", range(3))
-async def test_pieces_and_whole_look_alike(name: str, seed: int) -> None:
+async def test_U02_pieces_and_whole_look_alike(name: str, seed: int) -> None:
     text = TEXTS[name]
     rng = random.Random(seed)
     cuts = sorted(rng.sample(range(1, len(text)), min(25, len(text) - 1)))
-    pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    pieces = [text[a:b] for a, b in pairwise([0, *cuts, len(text)])]
     assert await _shown(pieces) == await _shown([text])
 
 
@@ -68,11 +63,6 @@ async def test_list_is_indented() -> None:
     assert lines[-3].index("nine") == lines[-2].index("ten") == lines[-1].index("•") == column
 
 
-async def test_theme_changes_what_is_shown() -> None:
-    app = _Page()
-    async with app.run_test(size=(60, 20)) as pilot:
-        await app.query_one(SafeMarkdown).update("- a\n\n```py\nx = 1\n```\n\n| a |\n|---|\n| b |\n")
-        app.theme = "textual-light"
-        await pilot.pause()
-        assert "x = 1" in "\n".join(_text(app))
-        assert not app.query(Static).filter(".cell")
+async def test_another_theme_changes_nothing_but_colours() -> None:
+    text = "- a\n\n```py\nx = 1\n```\n\n| a |\n|---|\n| b |\n"
+    assert await _shown([text], theme="textual-light") == await _shown([text])

@@ -190,7 +190,7 @@ async def test_K03_the_user_is_asked_what_to_give_up(
     app = make_app(model=SMALL, draft=None, method=Method.PLAIN)
     async with app.run_test(size=(100, 36)) as pilot:
         await ready(pilot)
-        app.chat._load(LARGE, DRAFT)
+        app.chat.load(LARGE, DRAFT)
         await until(pilot, lambda: isinstance(app.screen, MemoryScreen))
         await until(pilot, lambda: "It does not fit" in screen_text(app))
         assert app.chat.session.choice == (SMALL, None)  # still loaded
@@ -206,7 +206,7 @@ async def test_K03_leaving_it_keeps_the_model_before(make_app: MakeApp, engine: 
     app = make_app(model=SMALL, draft=None, method=Method.PLAIN)
     async with app.run_test(size=(100, 36)) as pilot:
         await ready(pilot)
-        app.chat._load(LARGE, None)
+        app.chat.load(LARGE, None)
         await until(pilot, lambda: isinstance(app.screen, MemoryScreen))
         await pilot.press("escape")
         await until(pilot, lambda: app.screen is app.chat)
@@ -224,10 +224,10 @@ async def test_what_was_given_up_holds_for_that_model_alone(make_app: MakeApp, e
         await until(pilot, lambda: isinstance(app.screen, MemoryScreen))
         await pilot.press("down", "enter")
         await ready(pilot)
-        app.chat._load(SMALL, None)
+        app.chat.load(SMALL, None)
         await until(pilot, lambda: len(engine.loads) == 3)
         await ready(pilot)
-        app.chat._load(LARGE, None)
+        app.chat.load(LARGE, None)
         await until(pilot, lambda: len(engine.loads) == 4)
         await ready(pilot)
         kinds = [(choice.model, choice.cache_type) for choice, _, _ in engine.loads]

@@ -14,7 +14,7 @@ from pardec_chat.app.chat.request import Notice, Prefilling
 from pardec_chat.backends.base import Method
 from pardec_chat.backends.errors import ContextFull, ModelUnreadable
 from pardec_chat.tests.ui.fake_engine import LARGE, FakeEngine, delta, figures, finished, run_of
-from pardec_chat.tests.ui.helpers import ask, ready, until
+from pardec_chat.tests.ui.helpers import ask, ready, screen_text, until
 
 Run = Callable[[Pilot[None]], Awaitable[None]]
 SIZES = {"80x24": (80, 24), "120x36": (120, 36)}
@@ -63,7 +63,7 @@ async def _stream(pilot: Pilot[None], engine: FakeEngine, text: str, *, end: boo
     engine.turns[-1].send(*(delta(piece, at) for piece, at in zip(pieces, run, strict=True)))
     if end:
         engine.turns[-1].send(finished(text, run[-1]))
-        await until(pilot, lambda: not app.chat.session.busy)
+        await until(pilot, lambda: not app.chat.dialogue.busy)
     await until(pilot, lambda: app.chat.query("Reply").last().source == text)  # type: ignore[attr-defined]
 
 
@@ -113,7 +113,7 @@ def test_reading_the_prompt(snap_compare: Any, make_app: Any, engine: FakeEngine
         await ask(pilot, QUESTION)
         engine.turns[-1].send(Notice("The oldest 2 messages no longer fit the context and were left out."))
         engine.turns[-1].send(Prefilling(512, 1024))
-        await until(pilot, lambda: bool(pilot.app.query("Note")))
+        await until(pilot, lambda: "were left" in screen_text(pilot.app))  # type: ignore[arg-type]
         await until(pilot, lambda: "512" in pilot.app.chat.state)  # type: ignore[attr-defined]
 
     assert snap_compare(make_app(), terminal_size=size, run_before=run)
@@ -140,7 +140,7 @@ def test_ngram_idle(snap_compare: Any, make_app: Any, engine: FakeEngine, size: 
         await ask(pilot, "Say hello.")
         at = figures(9, 400.0, method=Method.NGRAM, depth=15, state="idle", reason="no repeated text to copy so far")
         engine.turns[-1].send(delta("Hello, how are you?", at), finished("Hello, how are you?", at))
-        await until(pilot, lambda: not pilot.app.chat.session.busy)  # type: ignore[attr-defined]
+        await until(pilot, lambda: not pilot.app.chat.dialogue.busy)  # type: ignore[attr-defined]
 
     assert snap_compare(make_app(method=Method.NGRAM), terminal_size=size, run_before=run)
 
@@ -152,7 +152,7 @@ def test_error_in_a_turn(snap_compare: Any, make_app: Any, engine: FakeEngine, t
         await ask(pilot, "A very long text …")
         error = ContextFull("The conversation has 9,120 tokens; the context holds 4,096.", "Shorten the message.")
         engine.turns[-1].send(Failed(error))
-        await until(pilot, lambda: not pilot.app.chat.session.busy)  # type: ignore[attr-defined]
+        await until(pilot, lambda: not pilot.app.chat.dialogue.busy)  # type: ignore[attr-defined]
 
     assert snap_compare(make_app(theme=theme), terminal_size=size, run_before=run)
 

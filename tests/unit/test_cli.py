@@ -155,13 +155,13 @@ def test_options_in_front_of_a_word_are_refused_instead_of_dropped(capsys: pytes
     assert "ask" in capsys.readouterr().err
 
 
-def test_check_finds_every_method_identical(
+def test_check_finds_every_method_identical_to_the_bit(
     runtime: FakeRuntime, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out, _ = run(capsys, "check", "--json", "--categories", "code", *model(tmp_path, draft=True))
     rows = json.loads(out)["rows"]
     assert code == 0
-    assert {row["verdict"] for row in rows} == {"identical"}
+    assert {row["verdict"] for row in rows} == {"bit_identical"}
     assert {row["method"] for row in rows} == {"auto", "draft", "ngram", "lookahead"}
     assert all(row["tokens"] == 17 for row in rows)
     assert any(row["draft_n"] for row in rows)

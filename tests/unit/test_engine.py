@@ -21,6 +21,7 @@ from pardec_chat.app.chat.request import (
     Message,
     ModelChoice,
     Notice,
+    Piece,
     Prefilling,
     Queued,
     Request,
@@ -28,7 +29,7 @@ from pardec_chat.app.chat.request import (
     Thinking,
 )
 from pardec_chat.backends import memory
-from pardec_chat.backends.base import Method
+from pardec_chat.backends.base import Kernels, Method
 from pardec_chat.backends.decoding.params import SamplingParams
 from pardec_chat.backends.errors import (
     BadSetting,
@@ -536,6 +537,20 @@ def test_a_context_beyond_what_the_model_was_trained_for_is_told(planned: Callab
     assert notice == "a was trained for 8,192 tokens; beyond them its answers get worse."
 
 
+def test_whose_kernels_are_wanted_reaches_both_models_and_the_plan(
+    planned: Callable[[FakeRuntime, int], Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = sized()
+    monkeypatch.setattr(runtime, "kernels", lambda choice, gpu_layers: Kernels(own=choice == "auto"))
+    engine = planned(runtime, 20 * GB)
+    own = engine.load(ModelChoice(Path("a"), Path("d"))).result(20)
+    stock = engine.load(ModelChoice(Path("a"), Path("d"), kernels="stock")).result(20)
+    assert [options.kernels for options in runtime.loaded] == ["auto", "auto", "stock", "stock"]
+    for loaded, mapped in ((own, False), (stock, True)):
+        assert loaded.plan is not None
+        assert {part.mapped for part in loaded.plan.parts if part.what == "weights"} == {mapped}
+
+
 def test_the_cache_type_reaches_both_models(planned: Callable[[FakeRuntime, int], Engine]) -> None:
     runtime = sized()
     engine = planned(runtime, 20 * GB)
@@ -813,7 +828,8 @@ def test_M04_each_token_is_told_with_what_guessed_it(start: Start, depth: int, s
         client,
     )
     finished = client.finished()
-    steps, told, shown = client.of(Delta), [], ""
+    steps = client.of(Delta)
+    told: list[Piece] = []
     for step in steps:
         assert isinstance(step, Delta)
         assert "".join(text for text, _ in step.pieces) == step.text
@@ -841,7 +857,8 @@ def test_M04_a_character_over_several_tokens_is_told_with_the_last_of_them(start
     engine = start(FakeRuntime({"a": target}), A)
     client = Client()
     engine.submit(Request(messages=[Message("user", "hi")], sampling=GREEDY), client)
-    told = [piece for delta in client.finished() and client.of(Delta) for piece in delta.pieces]  # type: ignore[union-attr]
+    client.finished()
+    told = [piece for delta in client.of(Delta) for piece in delta.pieces]  # type: ignore[union-attr]
     texts = [text for text, _ in told]
     assert texts == [*[""] * (len(cuts) - 1), "🙂", "t", ""]
 

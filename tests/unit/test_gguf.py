@@ -166,7 +166,9 @@ def test_repacked_weights_are_those_that_the_kernels_take(tmp_path: Path) -> Non
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    assert read_model(tmp_path / "x.gguf").shape.repacked == 16 * 18 * 2
+    shape = read_model(tmp_path / "x.gguf").shape
+    assert shape.repacked == 16 * 18 * 2
+    assert shape.tied == 16 * 18 * 2  # there is no output of its own
 
 
 def test_a_cut_off_file_is_named_with_both_sizes(write: Write) -> None:

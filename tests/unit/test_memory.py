@@ -130,6 +130,16 @@ def test_H02_what_is_given_back_counts_as_free() -> None:
     assert plan(Wish(TARGET), machine(GB), reclaimed=held).free[HOST] == GB + memory.PROGRAM + held[HOST]
 
 
+def test_own_kernels_keep_the_weights_once_and_a_tied_table_twice() -> None:
+    shape = replace(TARGET, repacked=GB, tied=GB // 4)
+    packed = plan(Wish(shape, n_ctx=4096, packed=True), machine(10 * GB))
+    stock = plan(Wish(shape, n_ctx=4096), machine(10 * GB))
+    weights = [(part.bytes, part.mapped) for part in packed.parts if part.what == "weights"]
+    assert weights == [(4 * GB, False), (GB // 4, False)]
+    assert packed.need() == stock.need() - GB + GB // 4
+    assert packed.given_back() == {HOST: packed.need_of_models()}  # no page of a file, which would count as free
+
+
 def test_K03_what_is_given_up_goes_from_mild_to_hard() -> None:
     """The draft first, then the cache's exactness, then its length; each way once, and all of them fit."""
     wish = Wish(TARGET, DRAFT, n_ctx=32_768)

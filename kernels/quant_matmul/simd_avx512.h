@@ -1,0 +1,74 @@
+// 16 lanes of AVX-512 with VNNI.
+#pragma once
+
+#include <immintrin.h>
+#include <stdint.h>
+#include <string.h>
+
+struct Simd {
+    static constexpr int W = 16;
+    static constexpr int kOffset = 128;  // what `dot_signed` adds to each weight
+    using I = __m512i;
+    using F = __m512;
+
+    static I load(const void * p) { return _mm512_loadu_si512(p); }
+    static void store(void * p, I a) { _mm512_storeu_si512(p, a); }
+    static I zero() { return _mm512_setzero_si512(); }
+    static I set(int32_t a) { return _mm512_set1_epi32(a); }
+    static I bits(I a, uint32_t mask) { return _mm512_and_si512(a, _mm512_set1_epi32(int32_t(mask))); }
+    static I either(I a, I b) { return _mm512_or_si512(a, b); }
+    template <int n> static I shr(I a) { return _mm512_srli_epi32(a, n); }
+    template <int n> static I shl(I a) { return _mm512_slli_epi32(a, n); }
+    template <int n> static I sar(I a) { return _mm512_srai_epi32(a, n); }
+    static I add(I a, I b) { return _mm512_add_epi32(a, b); }
+    static I sub(I a, I b) { return _mm512_sub_epi32(a, b); }
+    static I mul(I a, I b) { return _mm512_mullo_epi32(a, b); }
+
+    static I word(const void * p) {
+        int32_t a;
+        memcpy(&a, p, 4);
+        return _mm512_set1_epi32(a);
+    }
+    // Sums of four products of unsigned and signed bytes. Compilers spend a second instruction on the broadcast.
+    static I dot(I sum, I w, const int8_t * x) {
+        __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(w), "m"(*(const int8_t(*)[4])x));
+        return sum;
+    }
+    // Signed weights become unsigned ones that are kOffset too high.
+    static I to_unsigned(I w) { return _mm512_xor_si512(w, _mm512_set1_epi8(-128)); }
+    static I dot_signed(I sum, I w, const int8_t * x) { return dot(sum, w, x); }
+    // Sums of two products of 16-bit integers.
+    static I dot_pairs(I sum, I a, const int16_t * x) { return _mm512_dpwssd_epi32(sum, a, word(x)); }
+    // Bytes 0 and 1 (or 2 and 3) of each lane as 16-bit integers.
+    template <int half> static I unsigned_pair(I a) {
+        return half ? _mm512_shuffle_epi8(a, spread(2)) : _mm512_shuffle_epi8(a, spread(0));
+    }
+    template <int half> static I signed_pair(I a) {
+        return _mm512_srai_epi16(_mm512_shuffle_epi8(a, spread_up(half ? 2 : 0)), 8);
+    }
+
+    static F floats(I a) { return _mm512_cvtepi32_ps(a); }
+    static F loadf(const float * p) { return _mm512_loadu_ps(p); }
+    static void storef(float * p, F a) { _mm512_storeu_ps(p, a); }
+    static F setf(float a) { return _mm512_set1_ps(a); }
+    static F addf(F a, F b) { return _mm512_add_ps(a, b); }
+    static F subf(F a, F b) { return _mm512_sub_ps(a, b); }
+    static F mulf(F a, F b) { return _mm512_mul_ps(a, b); }
+    static F halves(const void * p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
+    static F low_half(I a) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(a)); }
+    static F high_half(I a) { return low_half(_mm512_srli_epi32(a, 16)); }
+
+private:
+    static I spread(int from) {
+        const int32_t zero = int32_t(0x80008000u);
+        return _mm512_broadcast_i32x4(_mm_setr_epi32(zero | from | (from + 1) << 16, zero | (from + 4) | (from + 5) << 16,
+                                                     zero | (from + 8) | (from + 9) << 16,
+                                                     zero | (from + 12) | (from + 13) << 16));
+    }
+    static I spread_up(int from) {
+        const int32_t zero = int32_t(0x00800080u);
+        return _mm512_broadcast_i32x4(_mm_setr_epi32(zero | from << 8 | (from + 1) << 24, zero | (from + 4) << 8 | (from + 5) << 24,
+                                                     zero | (from + 8) << 8 | (from + 9) << 24,
+                                                     zero | (from + 12) << 8 | (from + 13) << 24));
+    }
+};
