@@ -24,7 +24,7 @@ from pardec_chat.backends.base import (
     Verdict,
     Vocabulary,
 )
-from pardec_chat.backends.decoding import acceptance
+from pardec_chat.backends.decoding import acceptance, tree
 from pardec_chat.backends.decoding.constraint import Allowed
 from pardec_chat.backends.decoding.pairing import TokenTable
 from pardec_chat.backends.decoding.prefix import common_prefix
@@ -298,6 +298,25 @@ class ScriptedTarget(Target):
             return self._row(tuple(slot.cells))
 
         return acceptance.propose(next_row, n, sampler, go_on)
+
+    def propose_tree(self, slot: Slot, ids: Sequence[int], depth: int, nodes: int, sampler: Sampler) -> Draft:
+        """See `Target`. Nothing of the tree stays in the cells."""
+        self.check(slot)
+        assert isinstance(slot, ScriptedSlot)
+        if not self.capabilities.tree:
+            return super().propose_tree(slot, ids, depth, nodes, sampler)
+        kept = slot.trim(common_prefix(slot.cells, ids[:-1]))
+        slot.follow(ids)
+        slot.evaluate("propose", ids[kept:])
+        paths: list[tuple[int, ...]] = []
+
+        def evaluate(tokens: Sequence[int], parents: Sequence[int], level: int) -> list[Logits]:
+            self.note("propose", tokens)
+            new = [(*(paths[p] if p >= 0 else ()), token) for token, p in zip(tokens, parents, strict=True)]
+            paths.extend(new)
+            return [self._row((*slot.cells, *path)) for path in new]
+
+        return tree.grow(self._row(tuple(slot.cells)), evaluate, sampler, nodes=nodes, depth=depth)
 
     def close(self) -> None:
         """See `Target`."""

@@ -11,7 +11,7 @@ from torch import Tensor
 from pardec_chat.backends.base import Draft, depths
 from pardec_chat.backends.pytorch.spec import Spec
 from pardec_chat.kernels.kv_compact.reference import compact
-from pardec_chat.kernels.tree_attention.reference import ancestors, visible
+from pardec_chat.kernels.tree_attention.reference import ancestors, attend, visible
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,20 @@ class Block:
     mask: Tensor | None
     windowed_mask: Tensor | None
     first_seen: int = 0
+
+    def attend(
+        self, layer: int, cache: Cache, q: Tensor, k: Tensor, v: Tensor, scale: float, softcap: float, *, windowed: bool
+    ) -> Tensor:
+        """Write the block's keys and values [rows, kv_heads, head] into its cells and attend with q [rows, heads, head]."""
+        keys, values = cache.write(layer, self, k, v)
+        mask, first = (self.windowed_mask, self.first_seen) if windowed else (self.mask, 0)
+        return attend(q, keys[:, first:], values[:, first:], mask, scale, softcap)
+
+
+def all_parents(draft: Draft) -> list[int]:
+    """Parents of a draft's nodes and of the probes behind them."""
+    n = len(draft)
+    return [*draft.parents, *(parent if parent == -1 else parent + n for parent in draft.probes.parents)]
 
 
 class Cache:
@@ -55,11 +69,9 @@ class Cache:
 
     def tree(self, slot: int, start: int, first_row: int, draft: Draft) -> Block:
         """A block of the last committed token, the draft and its probes."""
-        n = len(draft)
         if draft.is_chain and not draft.probes:
-            return self.chain(slot, start, first_row, n + 1)
-        parents = [*draft.parents, *(parent if parent == -1 else parent + n for parent in draft.probes.parents)]
-        return self._block(slot, start, first_row, parents)
+            return self.chain(slot, start, first_row, len(draft) + 1)
+        return self._block(slot, start, first_row, all_parents(draft))
 
     def _block(self, slot: int, start: int, first_row: int, parents: Sequence[int]) -> Block:
         device = self.data.device

@@ -4,16 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from pardec_chat.backends.pytorch.cache import Block, Cache
+from pardec_chat.backends.pytorch.cache import Cache
 from pardec_chat.backends.pytorch.linear import Linear, load_linear
 from pardec_chat.backends.pytorch.spec import Rope, Spec
 from pardec_chat.backends.pytorch.weights import Weights
-from pardec_chat.kernels.tree_attention.reference import attend
+
+
+class AttendingBlock(Protocol):
+    """Rows of one slot: `cache.Block`, or `graphs.DeviceBlock` in a captured pass."""
+
+    @property
+    def rows(self) -> slice:
+        """Which of the pass's rows they are."""
+        ...
+
+    def attend(
+        self, layer: int, cache: Cache, q: Tensor, k: Tensor, v: Tensor, scale: float, softcap: float, *, windowed: bool
+    ) -> Tensor:
+        """See `cache.Block`."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +74,8 @@ class Decoder:
         def linear(*parts: str) -> Linear:
             return load_linear(weights, parts, dtype, device)
 
+        # Rounded as the embeddings are, since that is what models were trained with.
+        self._embedding_scale = float(torch.tensor(spec.embedding_scale, dtype=dtype))
         self.embedding = weights.values("token_embd.weight", dtype).to(device)
         self.layers: list[Layer] = []
         for i in range(spec.layers):
@@ -92,7 +109,7 @@ class Decoder:
         self,
         tokens: Tensor,
         positions: Tensor,
-        blocks: Sequence[Block],
+        blocks: Sequence[AttendingBlock],
         cache: Cache,
         wanted: Tensor | None,
         taps: Sequence[int] = (),
@@ -105,7 +122,7 @@ class Decoder:
         spec = self.spec
         x = F.embedding(tokens, self.embedding)
         if spec.embedding_scale != 1.0:
-            x = x * torch.tensor(spec.embedding_scale, dtype=self.dtype, device=self.device)
+            x = x * self._embedding_scale
         turns = [self._turn(positions, frequencies) for frequencies in self._frequencies[: 1 + any(spec.windowed)]]
         tapped: list[Tensor] = []
         for i, layer in enumerate(self.layers):
@@ -132,7 +149,7 @@ class Decoder:
         i: int,
         turn: tuple[Tensor, Tensor],
         windowed: bool,
-        blocks: Sequence[Block],
+        blocks: Sequence[AttendingBlock],
         cache: Cache,
     ) -> Tensor:
         spec = self.spec
@@ -147,14 +164,9 @@ class Decoder:
         turned = _rotate(turned, turn)
         out = []
         for block in blocks:
-            k, v = cache.write(i, block, turned[block.rows, spec.heads :], values[block.rows])
-            mask = block.windowed_mask if windowed else block.mask
-            first = block.first_seen if windowed else 0
-            out.append(
-                attend(
-                    turned[block.rows, : spec.heads], k[:, first:], v[:, first:], mask, spec.scale, spec.attention_cap
-                )
-            )
+            rows_ = block.rows
+            q, k, v = turned[rows_, : spec.heads], turned[rows_, spec.heads :], values[rows_]
+            out.append(block.attend(i, cache, q, k, v, spec.scale, spec.attention_cap, windowed=windowed))
         return (out[0] if len(out) == 1 else torch.cat(out)).reshape(rows, spec.heads * spec.head)
 
     def _norm(self, x: Tensor, gain: Tensor) -> Tensor:

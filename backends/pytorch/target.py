@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -30,8 +31,10 @@ from pardec_chat.backends.errors import BadSetting, ContextFull, QueueFull
 from pardec_chat.backends.machine import physical_cores
 from pardec_chat.backends.memory import DEFAULT_CTX
 from pardec_chat.backends.pytorch import device as devices
-from pardec_chat.backends.pytorch.cache import Block, Cache
+from pardec_chat.backends.pytorch import on_device
+from pardec_chat.backends.pytorch.cache import Block, Cache, all_parents
 from pardec_chat.backends.pytorch.decoder import Decoder
+from pardec_chat.backends.pytorch.graphs import SIZES, Graphs, suits
 from pardec_chat.backends.pytorch.model import open_model
 from pardec_chat.backends.pytorch.slot import CHUNK, PytorchSlot
 from pardec_chat.kernels.sampling.reference import Logits
@@ -49,6 +52,8 @@ class PytorchTarget(Target):
         model = open_model(options.path)
         self._decoder: Decoder | None = None
         self._cache: Cache | None = None
+        self._graphs: Graphs | None = None
+        self._ends: dict[frozenset[int], Tensor] = {}
         try:
             dtype = devices.number_type(options.dtype, device)
             n_ctx = options.n_ctx or min(DEFAULT_CTX, model.spec.context or DEFAULT_CTX)
@@ -57,11 +62,15 @@ class PytorchTarget(Target):
                 # Rows that do not lie on the accepted path take cells too, until the pass is over.
                 cells = n_ctx + 1 + MAX_NODES + MAX_PROBES
                 self._cache = Cache(model.spec, options.slots, cells, dtype, device)
+                if device.type == "cuda" and suits(self._decoder):
+                    self._graphs = Graphs(self._decoder, self._cache)
         except BaseException:
             self.close()
             raise
         finally:
             model.weights.close()
+        #: Whether what is accepted is found where the logits are.
+        self.judges_on_device = self._graphs is not None
         self.placed = devices.bytes_of(self)
         self.vocabulary = model.vocabulary
         self.chat_template = model.chat_template
@@ -130,30 +139,82 @@ class PytorchTarget(Target):
         tokens: list[int] = []
         positions: list[int] = []
         wanted: list[int] = []
-        blocks: list[Block] = []
+        firsts: list[int] = []
         for slot, draft, _sampler in items:
             assert isinstance(slot, PytorchSlot)
             first, start, n, probes = len(tokens), len(slot.cells), len(draft), draft.probes
-            blocks.append(self.cache.tree(slot.index, start, first, draft))
+            firsts.append(first)
             wanted += [*range(first, first + 1 + n), *(first + 1 + n + leaf for leaf in probes.leaves)]
             tokens += [slot.committed[-1], *draft.tokens, *probes.tokens]
             positions += [start, *(start + depth for depth in (*depths(draft.parents), *depths(probes.parents)))]
-        logits, tapped = self._forward(tokens, positions, blocks, wanted)
+        logits, tapped = self._evaluate(items, firsts, tokens, positions, wanted)
+        here = self.judges_on_device and not tapped
+        if here and all(on_device.suits(self.cache, draft, sampler) for _, draft, sampler in items):
+            return self._judge_on_device(items, logits)
         # The one synchronisation of the step.
         rows = logits.cpu().numpy()
         features = torch.cat(tapped, dim=-1) if tapped else None
         verdicts = []
         at = 0
-        for (slot, draft, sampler), block in zip(items, blocks, strict=True):
+        for (slot, draft, sampler), first in zip(items, firsts, strict=True):
             verdict = acceptance.judge(draft, partial(_row_after, rows[at:]), sampler)
             kept = [0, *(node + 1 for node in verdict.path)]
             if features is not None:
-                states = features[[block.rows.start + row for row in kept]]
-                verdict = Verdict(verdict.tokens, verdict.path, verdict.logprobs, verdict.probe_tokens, features=states)
-            self._commit(cast(PytorchSlot, slot), block, kept, verdict)
+                verdict = replace(verdict, features=features[[first + row for row in kept]])
+            placed = cast(PytorchSlot, slot)
+            self.cache.keep(placed.index, len(placed.cells), kept)
+            self._commit(placed, verdict)
             verdicts.append(verdict)
             at += 1 + len(draft) + len(draft.probes.leaves)
         return verdicts
+
+    def _judge_on_device(self, items: Sequence[tuple[Slot, Draft, Sampler]], logits: Tensor) -> list[Verdict]:
+        judged: list[on_device.Judged] = []
+        at = 0
+        for slot, draft, sampler in items:
+            placed = cast(PytorchSlot, slot)
+            n = 1 + len(draft) + len(draft.probes.leaves)
+            ends = self._ends_on_device(sampler.ends)
+            rows = logits[at : at + n]
+            judged.append(on_device.judge(self.cache, placed.index, len(placed.cells), draft, sampler, rows, ends))
+            at += n
+        # The one synchronisation of the step.
+        numbers: list[int] = torch.cat([one.numbers for one in judged]).tolist()
+        verdicts = []
+        for (slot, _, _), one in zip(items, judged, strict=True):
+            n = len(one.numbers)
+            verdicts.append(one.verdict(numbers[:n]))
+            self._commit(cast(PytorchSlot, slot), verdicts[-1])
+            del numbers[:n]
+        return verdicts
+
+    def _ends_on_device(self, ends: frozenset[int]) -> Tensor:
+        if ends not in self._ends:
+            table = torch.zeros(self.decoder.spec.vocabulary, dtype=torch.uint8)
+            table[[end for end in ends if end < len(table)]] = 1
+            self._ends[ends] = table.to(self.decoder.device)
+        return self._ends[ends]
+
+    def _evaluate(
+        self,
+        items: Sequence[tuple[Slot, Draft, Sampler]],
+        firsts: Sequence[int],
+        tokens: Sequence[int],
+        positions: Sequence[int],
+        wanted: Sequence[int],
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Logits of the wanted rows; as one graph where a single answer is decoded and nobody reads hidden states."""
+        placed = [(cast(PytorchSlot, slot), draft) for slot, draft, _ in items]
+        if self._graphs is not None and len(placed) == 1 and not self._taps:
+            slot, draft = placed[0]
+            with devices.memory_errors(self.path):
+                found = self._graphs.run(slot.index, tokens, all_parents(draft), len(slot.cells))
+            return (found if len(wanted) == len(found) else found[list(wanted)]), []
+        blocks = [
+            self.cache.tree(slot.index, len(slot.cells), first, draft)
+            for (slot, draft), first in zip(placed, firsts, strict=True)
+        ]
+        return self._forward(tokens, positions, blocks, wanted)
 
     def _check_room(self, items: Sequence[tuple[Slot, Draft, Sampler]]) -> None:
         ends = 0
@@ -167,8 +228,7 @@ class PytorchTarget(Target):
         if ends > self._branches:
             raise BadSetting("The draft tree has more leaves than were asked for at load.", "Draft chains instead.")
 
-    def _commit(self, slot: PytorchSlot, block: Block, kept: Sequence[int], verdict: Verdict) -> None:
-        self.cache.keep(slot.index, block.start, kept)
+    def _commit(self, slot: PytorchSlot, verdict: Verdict) -> None:
         slot.cells.append(slot.committed[-1])
         slot.cells.extend(verdict.tokens[: verdict.n_accepted])
         slot.committed.extend(verdict.tokens)
@@ -211,16 +271,21 @@ class PytorchTarget(Target):
 
     def _next(self, slot: PytorchSlot, missing: Sequence[int]) -> Logits:
         """Evaluate `missing` behind the cells; the logits after the last of them."""
-        start = len(slot.cells)
-        block = self.cache.chain(slot.index, start, 0, len(missing))
-        logits, _ = self._forward(missing, range(start, start + len(missing)), [block], [len(missing) - 1])
+        start, n = len(slot.cells), len(missing)
+        if self._graphs is not None and n <= SIZES[-1] and not self._taps:
+            with devices.memory_errors(self.path):
+                logits = self._graphs.run(slot.index, missing, range(-1, n - 2), start)[-1:]
+        else:
+            block = self.cache.chain(slot.index, start, 0, n)
+            logits, _ = self._forward(missing, range(start, start + n), [block], [n - 1])
         slot.cells.extend(missing)
         row: Logits = logits[0].cpu().numpy()
         return row
 
     def close(self) -> None:
         """See `Target`."""
-        self._decoder = self._cache = None
+        self._decoder = self._cache = self._graphs = None
+        self._ends = {}
         devices.give_back()
 
 

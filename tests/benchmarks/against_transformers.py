@@ -18,9 +18,9 @@ from typing import Any
 import torch
 import transformers
 from transformers import AutoModelForCausalLM
+from transformers.models.llama import LlamaConfig
+from transformers.models.qwen2 import Qwen2Config
 
-from pardec_chat.app.chat.request import Message
-from pardec_chat.app.chat.template import Template, TemplateWorker
 from pardec_chat.backends.base import LoadOptions
 from pardec_chat.backends.drafters.draft_model import DraftModel
 from pardec_chat.backends.pytorch.runtime import make
@@ -73,9 +73,54 @@ def _theirs(model: Any, ids: list[int], n: int, **options: Any) -> tuple[float, 
     return (len(found) - len(ids)) / (whole - (perf_counter() - start)), found[len(ids) :]
 
 
-def _hf(path: Path, dtype: torch.dtype) -> Any:
+def _hf(target: PytorchTarget) -> Any:
+    """transformers' model of the same family on the very tensors of ours, so that memory is taken once."""
     transformers.utils.logging.set_verbosity_error()
-    return AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=dtype).eval()
+    spec, decoder = target.decoder.spec, target.decoder
+    make_config = {"llama": LlamaConfig, "qwen2": Qwen2Config}[spec.family]
+    config = make_config(
+        vocab_size=spec.vocabulary,
+        hidden_size=spec.width,
+        intermediate_size=spec.hidden,
+        num_hidden_layers=spec.layers,
+        num_attention_heads=spec.heads,
+        num_key_value_heads=spec.kv_heads,
+        max_position_embeddings=spec.context,
+        rms_norm_eps=spec.eps,
+        rope_parameters={"rope_type": "default", "rope_theta": spec.rope.base},
+        tie_word_embeddings=False,
+        attn_implementation="sdpa",
+    )
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config, dtype=decoder.dtype).eval()
+    state = {"model.embed_tokens.weight": decoder.embedding, "model.norm.weight": decoder.output_norm}
+    state["lm_head.weight"] = _dense(decoder.output)[0]
+    sizes = (spec.heads * spec.head, spec.kv_heads * spec.head, spec.kv_heads * spec.head)
+    for i, layer in enumerate(decoder.layers):
+        at = f"model.layers.{i}"
+        weight, bias = _dense(layer.qkv)
+        for name, part in zip("qkv", weight.split(sizes), strict=True):
+            state[f"{at}.self_attn.{name}_proj.weight"] = part
+        if bias is not None:
+            for name, part in zip("qkv", bias.split(sizes), strict=True):
+                state[f"{at}.self_attn.{name}_proj.bias"] = part
+        gate, up = _dense(layer.gate_up)[0].chunk(2)
+        state |= {f"{at}.mlp.gate_proj.weight": gate, f"{at}.mlp.up_proj.weight": up}
+        state[f"{at}.mlp.down_proj.weight"] = _dense(layer.ffn_down)[0]
+        state[f"{at}.self_attn.o_proj.weight"] = _dense(layer.attn_output)[0]
+        state |= {
+            f"{at}.input_layernorm.weight": layer.attn_norm,
+            f"{at}.post_attention_layernorm.weight": layer.ffn_norm,
+        }
+    missing, unexpected = model.load_state_dict(state, strict=True, assign=True)
+    assert not missing and not unexpected
+    # What is no weight was made without memory too.
+    model.model.rotary_emb = type(model.model.rotary_emb)(config=config)
+    return model
+
+
+def _dense(linear: Any) -> tuple[torch.Tensor, torch.Tensor | None]:
+    return linear.parts[0].weight, linear.parts[0].bias
 
 
 def main() -> None:
@@ -88,23 +133,22 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--depth", type=int, default=4)
     parser.add_argument("--tree", type=int, default=0)
-    parser.add_argument("--alone", action="store_true", help="without transformers, which takes the memory twice")
+    parser.add_argument("--alone", action="store_true", help="without transformers")
     arguments = parser.parse_args()
-    numbers = torch.bfloat16 if arguments.dtype == "bf16" else torch.float32
     runtime = make()
     target = runtime.load(LoadOptions(arguments.target, n_ctx=512, branches=64, dtype=arguments.dtype))
     assert isinstance(target, PytorchTarget)
     draft = None
     if arguments.draft is not None:
         draft = runtime.load(LoadOptions(arguments.draft, n_ctx=512, branches=64, draft=True, dtype=arguments.dtype))
-    theirs = None if arguments.alone else _hf(arguments.target, numbers)
-    assistant = _hf(arguments.draft, numbers) if arguments.draft is not None and not arguments.alone else None
-    worker = TemplateWorker()
-    template = Template(target.chat_template, target.vocabulary, worker)
+    theirs = None if arguments.alone else _hf(target)
+    assistant = None
+    if isinstance(draft, PytorchTarget) and not arguments.alone:
+        assistant = _hf(draft)
     speeds: dict[tuple[str, str], list[float]] = {}
     for round_ in range(arguments.rounds + 1):  # the first one warms up
         for prompt in _PROMPTS:
-            text = template.render([Message("user", prompt)]).text
+            text = f"<|im_start|>user\n{prompt}<|im_end|>\n<|im_start|>assistant\n"
             ids = target.vocabulary.encode(text, add_special=target.vocabulary.begins_with_bos, parse_special=True)
             n = arguments.tokens if round_ else 8
             found: dict[str, float] = {}
@@ -137,7 +181,6 @@ def main() -> None:
     print("medians")
     for (prompt, way), values in speeds.items():
         print(f"  {prompt[:32]:32} {way:28} {median(values):7.2f}")
-    worker.close()
 
 
 if __name__ == "__main__":

@@ -196,6 +196,15 @@ def test_D08_a_draft_model_changes_nothing(temperature: float, chain: str) -> No
 
 @pytest.mark.parametrize("chain", CHAINS)
 @pytest.mark.parametrize("temperature", TEMPERATURES)
+def test_D08_trees_of_a_draft_model_change_nothing(temperature: float, chain: str) -> None:
+    draft = model(2)
+    found = text_law(model(1), params(temperature, chain), 3, lambda: DraftModel(draft, tree=5))
+    assert distance(found, plain(temperature, chain, 3)) < EXACT
+    assert draft.ids("propose"), "nothing was drafted"
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+@pytest.mark.parametrize("temperature", TEMPERATURES)
 def test_D08_lookahead_changes_nothing(temperature: float, chain: str) -> None:
     drafted: list[Draft] = []
 
