@@ -437,7 +437,7 @@ class Engine:
             choice.n_ctx,
             choice.slots,
             choice.cache_type,
-            self._get_runtime().kernels(choice.kernels, None if here.devices else 0).own,
+            self._get_runtime(choice.runtime).kernels(choice.kernels, None if here.devices else 0).own,
         )
         planned = memory.plan(wish, here, program=program, reclaimed=held)
         if planned.fits or choice.unchecked:

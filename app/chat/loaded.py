@@ -165,6 +165,7 @@ class LoadedModels:
             plan=self.plan,
             placed=Counter(self.target.placed) + Counter({} if self._draft is None else self._draft.placed),
             rewinds=self.target.capabilities.rewind != "none",
+            branches=self.target.capabilities.tree,
             kernels=self.target.kernels,
         )
 

@@ -125,6 +125,7 @@ class Loaded:
 
     plan: what was expected to be taken, and where; placed: bytes on each device, as the runtime tells.
     rewinds: whether what was read can be taken back, so that a question beside the conversation costs no reading it again.
+    branches: whether guesses may branch, without which there is no looking ahead.
     kernels: whose the target runs on, and why not this package's own.
     """
 
@@ -136,6 +137,7 @@ class Loaded:
     plan: Plan | None = None
     placed: Mapping[str, int] = field(default_factory=dict)
     rewinds: bool = True
+    branches: bool = True
     kernels: Kernels = field(default_factory=Kernels)
 
 

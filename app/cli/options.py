@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -182,13 +181,8 @@ def choice(arguments: argparse.Namespace) -> ModelChoice:
     from pardec_chat.app.downloads.library import Library
 
     library = Library()
-
-    def find(name: str) -> Path:
-        folder = Path(name).expanduser().absolute()
-        return folder if (folder / "config.json").is_file() else library.resolve(name)
-
-    model = find(arguments.model or catalogue.BUILT_IN)
-    draft = None if arguments.draft in (None, "none") else find(arguments.draft)
+    model = library.find(arguments.model or catalogue.BUILT_IN)
+    draft = None if arguments.draft in (None, "none") else library.find(arguments.draft)
     return ModelChoice(
         model,
         draft,

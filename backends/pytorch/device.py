@@ -51,7 +51,8 @@ def bytes_of(target: PytorchTarget) -> Mapping[str, int]:
             stack += one
         elif hasattr(one, "__slots__"):
             stack += [getattr(one, name) for name in one.__slots__]
-    name = "CPU" if decoder.device.type == "cpu" else str(torch.cuda.get_device_name(decoder.device))
+    kind = decoder.device.type
+    name = str(torch.cuda.get_device_name(decoder.device)) if kind == "cuda" else kind.upper()
     return {name: sum(one.numel() * one.element_size() for one in tensors.values())}
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import gguf
 import numpy as np
 import pytest
+
+pytest.importorskip("torch", reason="the pytorch runtime is not installed")
+
 import torch
 
 from pardec_chat.kernels.quant_matmul import torch_reference as reference

@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-pytest.importorskip("triton")
+pytest.importorskip("torch", reason="the pytorch runtime is not installed")
+pytest.importorskip("triton", reason="Triton is not installed")
 
 
 def test_every_kernel_compiles_without_spills_and_is_right() -> None:

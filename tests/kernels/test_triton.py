@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
-pytest.importorskip("triton")
+pytest.importorskip("torch", reason="the pytorch runtime is not installed")
+pytest.importorskip("triton", reason="Triton is not installed")
+
+import torch
 
 from pardec_chat.kernels.kv_compact import reference as kv_reference
 from pardec_chat.kernels.kv_compact import triton as kv_triton

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+pytest.importorskip("torch", reason="the pytorch runtime is not installed")
+
 import torch
 
 from pardec_chat.backends.base import Draft, LoadOptions, Method, Runtime

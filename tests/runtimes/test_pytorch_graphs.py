@@ -11,7 +11,8 @@ import pytest
 
 from pardec_chat.tests.conftest import Tiny
 
-pytest.importorskip("triton")
+pytest.importorskip("torch", reason="the pytorch runtime is not installed")
+pytest.importorskip("triton", reason="Triton is not installed")
 
 _CODE = """
 import sys

@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 
-pytest.importorskip("torch")
-pytest.importorskip("triton")
+pytest.importorskip("torch", reason="the pytorch runtime is not installed")
+pytest.importorskip("triton", reason="Triton is not installed")
 
 from pardec_chat.backends.base import Draft, Drafter, LoadOptions, Method
 from pardec_chat.backends.decoding.params import SamplingParams

@@ -7,6 +7,9 @@ from typing import cast
 
 import numpy as np
 import pytest
+
+pytest.importorskip("torch", reason="the pytorch runtime is not installed")
+
 import torch
 
 from pardec_chat.app import locations
