@@ -50,6 +50,7 @@ $(VENV)/.installed: $(SOURCES) | $(VENV)/bin/python
 
 $(VENV)/.dev: $(SOURCES) | $(VENV)/bin/python
 	@echo "installing pardec-chat and its test tools; the first time llama.cpp is compiled, which takes some minutes"
+	@$(PIP_INSTALL) 'torch==2.13.0'
 	@$(PIP_INSTALL) --editable '.[dev]'
 	@touch $@ $(VENV)/.installed
 

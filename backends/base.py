@@ -20,11 +20,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
+from pardec_chat.backends.errors import BadSetting
+
 if TYPE_CHECKING:
     from pardec_chat.backends.decoding.sampler import Sampler
     from pardec_chat.backends.machine import Machine
     from pardec_chat.backends.memory import CacheType
     from pardec_chat.backends.model_file import ModelFile
+
+
+#: Numbers that weights and cache are kept in; `auto` leaves it to the runtime.
+NumberType = Literal["auto", "bf16", "fp16", "fp32"]
 
 
 class Method(StrEnum):
@@ -33,8 +39,38 @@ class Method(StrEnum):
     PLAIN = "plain"
     DRAFT = "draft"
     NGRAM = "ngram"
+    LOOKAHEAD = "lookahead"
     #: Whichever of the others is measured fastest here and now; never the source of a draft.
     AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Probes:
+    """Rows that are evaluated beside a draft and can never be accepted: the target says what would follow them.
+
+    tokens, parents: a tree of its own below the last committed token, as in `Draft`. What follows is told for its leaves.
+    """
+
+    tokens: Sequence[int] = ()
+    parents: Sequence[int] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.parents) != len(self.tokens):
+            raise ValueError("probes need one parent for each token")
+        if any(not -1 <= parent < node for node, parent in enumerate(self.parents)):
+            raise ValueError("the parents of probes come before their children")
+
+    @property
+    def leaves(self) -> list[int]:
+        """Probes without children, in order."""
+        return leaves(self.parents)
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+
+#: Nothing beside the draft.
+NO_PROBES = Probes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +83,7 @@ class Draft:
         drawn without replacement share the first one's row); None when the tokens were not drawn but chosen.
     source: the method that proposed them.
     confidence: for each token the probability of the source's best one there; empty where nobody asked for it.
+    probes: what else the forward pass is to evaluate.
     """
 
     tokens: Sequence[int]
@@ -54,6 +91,7 @@ class Draft:
     source: Method
     probabilities: Sequence[object] | None = None
     confidence: Sequence[float] = ()
+    probes: Probes = NO_PROBES
 
     def __post_init__(self) -> None:
         if len(self.parents) != len(self.tokens):
@@ -78,12 +116,42 @@ class Draft:
         """Whether no token has a sibling."""
         return all(parent == node - 1 for node, parent in enumerate(self.parents))
 
+    @property
+    def depth(self) -> int:
+        """Tokens that may be accepted at most: those of the longest path."""
+        return max(depths(self.parents), default=0)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of a forward pass that it takes, beside that of the last committed token."""
+        return len(self.tokens) + len(self.probes)
+
     def __len__(self) -> int:
         return len(self.tokens)
 
 
-#: Most tokens a draft may hold; bounds the rows of one forward pass and the buffers for their logits.
+def leaves(parents: Sequence[int]) -> list[int]:
+    """The nodes of a tree that have no children, in order."""
+    inner = set(parents)
+    return [node for node in range(len(parents)) if node not in inner]
+
+
+def depths(parents: Sequence[int]) -> list[int]:
+    """How many tokens lie on the way to each node of a tree, itself included: 1 for children of the root."""
+    found: list[int] = []
+    for parent in parents:
+        found.append(1 if parent == -1 else found[parent] + 1)
+    return found
+
+
+#: Most tokens on the way to one of a draft's leaves. A chain has no more rows than that.
 MAX_DEPTH = 32
+#: Most tokens of a draft that is a tree, and most probes beside it; with the above they bound the rows of one forward pass
+#: and the buffers for their logits.
+MAX_NODES = 64
+MAX_PROBES = 64
+#: Leaves that one slot's draft and probes have together in a forward pass, where nobody asks for more or fewer at load.
+LEAVES = 30
 
 #: Nothing proposed: the step is one of plain decoding.
 NO_DRAFT = Draft((), (), Method.PLAIN)
@@ -104,11 +172,16 @@ class Verdict:
     tokens: the ids it commits, in the order of the text.
     path: indices into the draft of the accepted ones; the first `n_accepted` of `tokens` are theirs.
     logprobs: one entry a token, when the sampler asks for them.
+    probe_tokens: what the target holds most probable behind each leaf of the draft's probes, before any sampler.
+    features: hidden states behind the rows that are committed now (the last committed token, then the accepted ones), in the
+        runtime's own arrays; None unless `Target.read_features` asked for them.
     """
 
     tokens: Sequence[int]
     path: Sequence[int]
     logprobs: Sequence[TokenLogprobs] | None = None
+    probe_tokens: Sequence[int] = ()
+    features: object | None = None
 
     @property
     def n_accepted(self) -> int:
@@ -122,15 +195,17 @@ class Capabilities:
 
     rewind: `trim` takes the tail of a cache away, `snapshot` restores a saved state and evaluates the accepted tokens
         again, `none` allows no drafting at all.
-    tree: whether a draft may branch.
+    tree: whether a draft may branch and have probes.
     max_slots: how many conversations go through one forward pass.
     n_ctx: tokens a slot can hold.
+    features: whether hidden states can be read, see `Target.read_features`.
     """
 
     rewind: Literal["trim", "snapshot", "none"]
     tree: bool
     max_slots: int
     n_ctx: int
+    features: bool = False
 
 
 class Vocabulary(ABC):
@@ -161,11 +236,15 @@ class Vocabulary(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Prefill:
-    """n_cached ids were there already, n_evaluated were evaluated now; complete is False after a stop."""
+    """n_cached ids were there already, n_evaluated were evaluated now; complete is False after a stop.
+
+    features: hidden states behind the evaluated ids in the runtime's own arrays, a few ids each; see `Target.read_features`.
+    """
 
     n_cached: int
     n_evaluated: int
     complete: bool
+    features: Sequence[object] = ()
 
 
 class Slot(ABC):
@@ -256,6 +335,22 @@ class Target(ABC):
         go_on: asked after each token; with it the draft holds the confidence in each.
         """
 
+    def propose_tree(self, slot: Slot, ids: Sequence[int], depth: int, nodes: int, sampler: Sampler) -> Draft:
+        """Like `propose`, but a tree of up to `nodes` chosen tokens, up to `depth` deep.
+
+        A runtime that cannot evaluate trees for itself guesses a chain.
+        """
+        return self.propose(slot, ids, min(depth, nodes), sampler)
+
+    def read_features(self, layers: Sequence[int]) -> None:
+        """Hand the hidden states behind these layers on from now on, with every prefill and verdict; none for no layers.
+
+        A drafter that reads them asks before its first token. Raises BadSetting for layers that there are not, or where
+        `capabilities.features` says that there is nothing to read.
+        """
+        if layers:
+            raise BadSetting("This runtime hands no hidden states on.", "Take another method, or the pytorch runtime.")
+
     @abstractmethod
     def close(self) -> None:
         """Free weights, cache and buffers; harmless when done twice."""
@@ -327,10 +422,12 @@ class LoadOptions:
     """How a model is to be loaded.
 
     n_ctx: tokens a slot can hold; None takes the smaller of 4,096 and what the model was trained for.
-    slots: conversations that go through one forward pass. branches: leaves a draft tree may have beside the first.
+    slots: conversations that go through one forward pass. branches: leaves that the draft trees and the probes of one forward
+        pass may have, beside one for each slot.
     threads: None takes one for each physical core.
     draft: the model will only ever propose.
     cache_type: how exactly the cache keeps keys and values. gpu_layers: how many layers go on a GPU; None takes all.
+    dtype: numbers of weights and cache, where the runtime has a choice.
     progress: called with 0…1 while weights are read; returning False gives the load up.
     kernels: whose multiply on the CPU.
     """
@@ -343,6 +440,7 @@ class LoadOptions:
     draft: bool = False
     cache_type: CacheType = "f16"
     gpu_layers: int | None = None
+    dtype: NumberType = "auto"
     progress: Callable[[float], bool] | None = None
     kernels: KernelChoice = "auto"
 

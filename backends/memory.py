@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal
 
-from pardec_chat.backends.base import MAX_DEPTH
+from pardec_chat.backends.base import LEAVES, MAX_DEPTH, MAX_NODES
 
 if TYPE_CHECKING:
     from pardec_chat.backends.machine import Machine
@@ -269,7 +269,9 @@ def alternatives(
 
 
 def _demand(of: Literal["target", "draft"], shape: Shape, wish: Wish, n_ctx: int) -> _Demand:
-    rows = wish.slots * (MAX_DEPTH + 1)
+    # Rows with logits: of chains, or of trees and what is looked at beside them where the cache can branch.
+    branches = of == "target" and not shape.window and not shape.state
+    rows = wish.slots * (2 + MAX_NODES + LEAVES if branches else 1 + MAX_DEPTH)
     # A draft model runs ahead of what is committed, so its windows keep everything, see the llamacpp runtime.
     window = n_ctx if of == "draft" else min(n_ctx, _padded(shape.window + _CHUNK))
     kept = shape.cache_per_token * n_ctx + shape.window_per_token * window

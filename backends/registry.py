@@ -9,7 +9,10 @@ from pardec_chat.backends.base import Runtime
 from pardec_chat.backends.errors import BadSetting
 
 #: Name → (module that holds `make`, the package it needs).
-_RUNTIMES = {"llamacpp": ("pardec_chat.backends.llamacpp.runtime", "llama_cpp")}
+_RUNTIMES = {
+    "llamacpp": ("pardec_chat.backends.llamacpp.runtime", "llama_cpp"),
+    "pytorch": ("pardec_chat.backends.pytorch.runtime", "torch"),
+}
 
 
 def names() -> list[str]:
@@ -28,7 +31,10 @@ def load(name: str) -> Runtime:
         raise BadSetting(f"There is no runtime {name!r}.", f"Known ones: {', '.join(_RUNTIMES)}.")
     module, package = _RUNTIMES[name]
     if not installed(name):
-        raise BadSetting(f"The runtime {name} needs the package {package}, which is not installed.", "Install it.")
+        raise BadSetting(
+            f"The runtime {name} needs the package {package}, which is not installed.",
+            f'Install it: pip install "pardec-chat[{name}]".',
+        )
     runtime = import_module(module).make()
     assert isinstance(runtime, Runtime)
     return runtime

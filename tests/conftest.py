@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
@@ -9,6 +10,9 @@ import pytest
 
 from pardec_chat.tests import tiny_models
 from pardec_chat.tests.tiny_models import VOCABULARY, TinyVocabulary
+
+# Triton reads this when it is imported, and kernels when they are defined: tests run them without a GPU.
+os.environ["TRITON_INTERPRET"] = "1"
 
 _numbers = itertools.count()
 

@@ -17,13 +17,14 @@ from pardec_chat.backends.base import (
     GoOn,
     LoadOptions,
     Prefill,
+    Probes,
     Runtime,
     Slot,
     Target,
     Verdict,
     Vocabulary,
 )
-from pardec_chat.backends.decoding import acceptance
+from pardec_chat.backends.decoding import acceptance, tree
 from pardec_chat.backends.decoding.constraint import Allowed
 from pardec_chat.backends.decoding.pairing import TokenTable
 from pardec_chat.backends.decoding.prefix import common_prefix
@@ -257,12 +258,12 @@ class ScriptedTarget(Target):
             assert isinstance(slot, ScriptedSlot)
             assert slot.cells == slot.tokens[:-1], "the cache holds every committed token except the last"
             assert self.capabilities.rewind != "none" or not len(draft), "a draft that could not be taken back"
-            assert self.capabilities.tree or draft.is_chain, "a tree on a runtime without trees"
-            if len(slot.tokens) + len(draft) > slot.n_ctx:
+            assert self.capabilities.tree or (draft.is_chain and not draft.probes), "a tree on a runtime without trees"
+            if len(slot.tokens) + draft.depth > slot.n_ctx:
                 raise ContextFull(f"No room for {len(draft)} tokens in {slot.n_ctx}.", "Start a new conversation.")
             if len(draft):
                 slot.save()
-            self.note("verify", [slot.tokens[-1], *draft.tokens])
+            self.note("verify", [slot.tokens[-1], *draft.tokens, *draft.probes.tokens])
             committed = tuple(slot.tokens)
             verdict = acceptance.judge(draft, partial(self._row_after, committed, draft), sampler)
             # A chain's cells are there whether accepted or not; of a tree the accepted path stays.
@@ -273,10 +274,13 @@ class ScriptedTarget(Target):
         return verdicts
 
     def _row_after(self, committed: tuple[int, ...], draft: Draft, node: int) -> Logits:
+        tree: Draft | Probes = draft
+        if node >= len(draft):
+            tree, node = draft.probes, draft.probes.leaves[node - len(draft)]
         path: list[int] = []
         while node != -1:
-            path.insert(0, draft.tokens[node])
-            node = draft.parents[node]
+            path.insert(0, tree.tokens[node])
+            node = tree.parents[node]
         return self._row((*committed, *path))
 
     def propose(self, slot: Slot, ids: Sequence[int], n: int, sampler: Sampler, go_on: GoOn | None = None) -> Draft:
@@ -294,6 +298,25 @@ class ScriptedTarget(Target):
             return self._row(tuple(slot.cells))
 
         return acceptance.propose(next_row, n, sampler, go_on)
+
+    def propose_tree(self, slot: Slot, ids: Sequence[int], depth: int, nodes: int, sampler: Sampler) -> Draft:
+        """See `Target`. Nothing of the tree stays in the cells."""
+        self.check(slot)
+        assert isinstance(slot, ScriptedSlot)
+        if not self.capabilities.tree:
+            return super().propose_tree(slot, ids, depth, nodes, sampler)
+        kept = slot.trim(common_prefix(slot.cells, ids[:-1]))
+        slot.follow(ids)
+        slot.evaluate("propose", ids[kept:])
+        paths: list[tuple[int, ...]] = []
+
+        def evaluate(tokens: Sequence[int], parents: Sequence[int], level: int) -> list[Logits]:
+            self.note("propose", tokens)
+            new = [(*(paths[p] if p >= 0 else ()), token) for token, p in zip(tokens, parents, strict=True)]
+            paths.extend(new)
+            return [self._row((*slot.cells, *path)) for path in new]
+
+        return tree.grow(self._row(tuple(slot.cells)), evaluate, sampler, nodes=nodes, depth=depth)
 
     def close(self) -> None:
         """See `Target`."""

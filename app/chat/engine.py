@@ -111,6 +111,8 @@ class Engine:
         self._closing = threading.Event()
         # Only the owner thread touches what follows.
         self._runtime: Runtime | None = None
+        #: Those beside it that somebody asked for, by name.
+        self._others: dict[str, Runtime] = {}
         self._models: LoadedModels | None = None
         self._waiting: deque[_Waiting] = deque()
         self._live: list[_Live] = []
@@ -127,7 +129,7 @@ class Engine:
 
         What is unchanged stays loaded. The future raises UserError; a draft model that cannot be loaded is left out with a
         notice, one of another vocabulary is refused before anything changes. progress: called on the owner thread, 0…1;
-        returning False gives the load up, and the future raises LoadGivenUp.
+        returning False gives the load up, and the future raises LoadGivenUp. The choice may name another runtime.
         """
         return self._call(lambda: self._load(choice, progress))
 
@@ -377,14 +379,19 @@ class Engine:
         models.calibrate(lambda done: progress(done) and not self._closing.is_set(), seconds)
         return explain(models.controller.knowledge)
 
-    def _get_runtime(self) -> Runtime:
+    def _get_runtime(self, name: str | None = None) -> Runtime:
+        """The engine's own runtime, or the one of that name."""
         if self._runtime is None:
             self._runtime = self._make()
-        return self._runtime
+        if name is None or name == self._runtime.name:
+            return self._runtime
+        if name not in self._others:
+            self._others[name] = registry.load(name)
+        return self._others[name]
 
     def _load(self, choice: ModelChoice, progress: Callable[[float], object] | None) -> Loaded:
         self._worker.start()
-        runtime = self._get_runtime()
+        runtime = self._get_runtime(choice.runtime)
         target = runtime.read_model(choice.model)
         draft = None if choice.draft is None else runtime.read_model(choice.draft)
         masked, notices = pair(target, draft)
@@ -422,7 +429,7 @@ class Engine:
     def _plan(self, choice: ModelChoice, target: ModelFile, draft: ModelFile | None) -> tuple[Plan, str]:
         """What a load will take, and why the draft model has to be left out for it. Raises DoesNotFit."""
         held = memory.NOTHING if self._models is None else self._models.plan.given_back()
-        here = self._get_runtime().usable(self._machine())
+        here = self._get_runtime(choice.runtime).usable(self._machine())
         program = max(0, own_memory() - (0 if self._models is None else self._models.plan.need_of_models()))
         wish = memory.Wish(
             target.shape,
@@ -430,7 +437,7 @@ class Engine:
             choice.n_ctx,
             choice.slots,
             choice.cache_type,
-            self._get_runtime().kernels(choice.kernels, None if here.devices else 0).own,
+            self._get_runtime(choice.runtime).kernels(choice.kernels, None if here.devices else 0).own,
         )
         planned = memory.plan(wish, here, program=program, reclaimed=held)
         if planned.fits or choice.unchecked:

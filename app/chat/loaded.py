@@ -12,12 +12,13 @@ from pardec_chat.app.chat.learned import Learned
 from pardec_chat.app.chat.overflow import fit
 from pardec_chat.app.chat.request import Loaded, Message, ModelChoice, Notice, Request, Sink, Thinking
 from pardec_chat.app.chat.template import Template, TemplateWorker
-from pardec_chat.backends.base import Drafter, LoadOptions, Method, Runtime, Slot, Target
+from pardec_chat.backends.base import LEAVES, Drafter, LoadOptions, Method, Runtime, Slot, Target
 from pardec_chat.backends.decoding.calibration import calibrate
 from pardec_chat.backends.decoding.constraint import Constraint
 from pardec_chat.backends.decoding.depth import Controller
 from pardec_chat.backends.decoding.prefix import common_prefix
 from pardec_chat.backends.drafters.draft_model import DraftModel
+from pardec_chat.backends.drafters.lookahead import Lookahead
 from pardec_chat.backends.drafters.ngram import Ngram
 from pardec_chat.backends.errors import (
     MethodUnavailable,
@@ -29,6 +30,9 @@ from pardec_chat.backends.errors import (
 from pardec_chat.backends.memory import Plan
 from pardec_chat.backends.model_file import ModelFile
 from pardec_chat.backends.pairs import judge
+
+#: Answers at a time up to which each has branches of its own: llama.cpp tells up to 256 sequences apart.
+_MOST_BRANCHING = 8
 
 
 @dataclass(slots=True)
@@ -68,6 +72,9 @@ class LoadedModels:
         self._build = runtime.describe()
         self._slots = slots = choice.slots
         self.choice = choice
+        # With trees a cache of windows would have to keep everything; and a runtime may have an end to them.
+        windowed = runtime.read_model(choice.model).cache != "full"
+        branches = 0 if windowed or slots > _MOST_BRANCHING else LEAVES
         #: What is in memory and where, as planned.
         self.plan = plan
         self.target: Target = runtime.load(
@@ -75,9 +82,11 @@ class LoadedModels:
                 choice.model,
                 choice.n_ctx,
                 slots,
+                branches=branches * slots,
                 threads=choice.threads,
                 cache_type=choice.cache_type,
                 gpu_layers=plan.gpu_layers,
+                dtype=choice.dtype,
                 progress=report,
                 kernels=choice.kernels,
             )
@@ -135,6 +144,7 @@ class LoadedModels:
                     draft=True,
                     cache_type=choice.cache_type,
                     gpu_layers=plan.draft_gpu_layers,
+                    dtype=choice.dtype,
                     progress=report,
                     kernels=choice.kernels,
                 )
@@ -157,6 +167,7 @@ class LoadedModels:
             plan=self.plan,
             placed=Counter(self.target.placed) + Counter({} if self._draft is None else self._draft.placed),
             rewinds=self.target.capabilities.rewind != "none",
+            branches=self.target.capabilities.tree,
             kernels=self.target.kernels,
         )
 
@@ -230,10 +241,19 @@ class LoadedModels:
                 text = self._earlier.text if self._earlier is not None else None
                 place.drafters[key] = Ngram(request.ngram_min_match, guided=guided, earlier=text)
             drafters.append(place.drafters[key])
+        if method == Method.LOOKAHEAD:
+            ahead = (Method.LOOKAHEAD, 0)
+            if ahead not in place.drafters:
+                place.drafters[ahead] = Lookahead()
+            drafters.append(place.drafters[ahead])
         if method in (Method.DRAFT, Method.AUTO) and self._draft is not None:
-            of_model = (Method.DRAFT, 0)
+            tree = request.draft_tree if method == Method.DRAFT and self.target.capabilities.tree else 0
+            of_model = (Method.DRAFT, tree)
             if of_model not in place.drafters:
-                place.drafters[of_model] = DraftModel(self._draft, self._banned)
+                # The draft model has one place for each of ours.
+                for other in [key for key in place.drafters if key[0] == Method.DRAFT]:
+                    place.drafters.pop(other).close()
+                place.drafters[of_model] = DraftModel(self._draft, self._banned, tree=tree)
             drafters.append(place.drafters[of_model])
         return drafters
 
@@ -243,6 +263,8 @@ class LoadedModels:
             return "plain decoding was chosen"
         if self.target.capabilities.rewind == "none":
             return "this model's memory cannot be rewound on this runtime"
+        if method == Method.LOOKAHEAD and not self.target.capabilities.tree:
+            return "this model's cache cannot branch on this runtime"
         return self.off if method == Method.DRAFT else ""
 
     def calibrate(self, progress: Callable[[float], bool], seconds: float) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from pardec_chat.backends.base import MAX_DEPTH, KernelChoice, Kernels, Method, TokenLogprobs
+from pardec_chat.backends.base import LEAVES, MAX_DEPTH, KernelChoice, Kernels, Method, NumberType, TokenLogprobs
 from pardec_chat.backends.decoding.params import SamplingParams, bias_outside
 from pardec_chat.backends.decoding.stats import Rates
 from pardec_chat.backends.errors import BadSetting, UserError
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pardec_chat.backends.memory import CacheType, Plan
 
 #: Tokens to draft when nobody says otherwise: what published pairs do best with, and the longest copies worth checking.
-_DEFAULT_DEPTH = {Method.PLAIN: 0, Method.DRAFT: 3, Method.NGRAM: 15}
+_DEFAULT_DEPTH = {Method.PLAIN: 0, Method.DRAFT: 3, Method.NGRAM: 15, Method.LOOKAHEAD: 4}
 
 
 def default_depth(method: Method) -> int | None:
@@ -55,6 +55,7 @@ class Request:
     answer_ids: ids with which the answer is known to begin; what is asked for comes after them.
     max_tokens: None leaves it to the context's edge. stop: texts that end the answer and are not part of it.
     depth: most tokens to draft in one step; None takes the method's default. With the method auto there is none to give.
+    draft_tree: tokens of a draft of the method `draft` that may branch; 0 guesses chains.
     grammar: what the answer must look like, `answer_ids` included.
     tools: descriptions (JSON schema) that the chat template shows the model.
     overflow: whether the oldest turns may be left out when the context is full.
@@ -70,6 +71,7 @@ class Request:
     method: Method = Method.PLAIN
     depth: int | None = None
     ngram_min_match: int | None = None
+    draft_tree: int = 0
     grammar: Grammar | None = None
     tools: Sequence[Mapping[str, object]] = ()
     overflow: Literal["drop", "refuse"] = "drop"
@@ -86,6 +88,10 @@ class Request:
             )
         if self.ngram_min_match is not None and self.ngram_min_match < 1:
             raise BadSetting(f"The shortest match is {self.ngram_min_match} tokens.", "Give 1 or more.")
+        if not 0 <= self.draft_tree <= LEAVES:
+            raise BadSetting(
+                f"A draft tree of {self.draft_tree} tokens is outside 0 to {LEAVES}.", "Give a number inside."
+            )
         for token, bias in self.sampling.logit_bias.items():
             if bias == -math.inf:
                 raise bias_outside(token, bias)
@@ -97,7 +103,8 @@ class ModelChoice:
 
     n_ctx: tokens a conversation can hold. threads: None takes one for each physical core. slots: answers at the same time.
     cache_type: how exactly the cache keeps what it holds. unchecked: load it even if it does not seem to fit.
-    kernels: whose multiply on the CPU.
+    kernels: whose multiply on the CPU. dtype: numbers of weights and cache, where the runtime has a choice.
+    runtime: None is the engine's own one.
     """
 
     model: Path
@@ -108,6 +115,8 @@ class ModelChoice:
     cache_type: CacheType = "f16"
     unchecked: bool = False
     kernels: KernelChoice = "auto"
+    dtype: NumberType = "auto"
+    runtime: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +125,7 @@ class Loaded:
 
     plan: what was expected to be taken, and where; placed: bytes on each device, as the runtime tells.
     rewinds: whether what was read can be taken back, so that a question beside the conversation costs no reading it again.
+    branches: whether guesses may branch, without which there is no looking ahead.
     kernels: whose the target runs on, and why not this package's own.
     """
 
@@ -127,6 +137,7 @@ class Loaded:
     plan: Plan | None = None
     placed: Mapping[str, int] = field(default_factory=dict)
     rewinds: bool = True
+    branches: bool = True
     kernels: Kernels = field(default_factory=Kernels)
 
 

@@ -26,6 +26,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
     options.add_model_options(parser)
     options.add_method_options(parser)
+    options.add_tree_option(parser)
     # Scripts want the same answer twice, and every method gives the same one at temperature 0.
     options.add_sampling_options(parser, temperature=0.0)
     parser.set_defaults(func=run)
@@ -53,6 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         method=options.method(arguments.method, has_draft=has_draft),
         depth=options.depth(arguments.depth),
         ngram_min_match=arguments.ngram_min_match,
+        draft_tree=arguments.tree,
         overflow="refuse",
     )
 

@@ -162,6 +162,7 @@ def _measure(
             # Auto finds it, and plain has none: a depth is meant for the methods beside them.
             depth=None if method in (Method.AUTO, Method.PLAIN) else options.depth(arguments.depth),
             ngram_min_match=arguments.ngram_min_match,
+            draft_tree=arguments.tree,
         ),
     )
 

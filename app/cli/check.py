@@ -103,6 +103,7 @@ def _greedy(
             method=method,
             depth=None if method == "auto" else options.depth(arguments.depth),
             ngram_min_match=arguments.ngram_min_match,
+            draft_tree=arguments.tree,
             answer_ids=given,
         ),
     )

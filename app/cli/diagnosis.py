@@ -21,6 +21,8 @@ _LITTLE_DISK = 2 * 10**9
 #: A model of at most this size is loaded to see where it is placed; bytes.
 _TO_TRY = 700_000_000
 _PACKAGE = "llama-cpp-python==0.3.36"
+#: The runtime that every installation has.
+_BASE = "llamacpp"
 #: Kind of GPU → how to build for it.
 _BUILD_FOR = {
     "cuda": f'CMAKE_ARGS="-DGGML_CUDA=on" pip install --force-reinstall --no-deps --no-cache-dir {_PACKAGE}',
@@ -101,10 +103,12 @@ def _runtime(found: Diagnosis, name: str, here: Machine, entries: list[Entry]) -
     from pardec_chat.backends.llamacpp import build
 
     if not registry.installed(name):
-        found.wrong(f"The runtime {name} is not installed.", f"pip install {_PACKAGE}")
+        if name == _BASE:  # the others are extras
+            found.wrong(f"The runtime {name} is not installed.", f"pip install {_PACKAGE}")
         return {"name": name, "installed": False, "usable": False}
-    kinds = sorted(build.device_kinds())
-    for device in here.devices:
+    # What torch was built for it says itself, with a hint where that matters.
+    kinds = sorted(build.device_kinds()) if name == _BASE else []
+    for device in here.devices if name == _BASE else ():
         if device.kind not in kinds:
             found.wrong(
                 f"{name} was built for the CPU alone, and this machine has a GPU that stays idle: {device.name}.",
@@ -120,9 +124,9 @@ def _runtime(found: Diagnosis, name: str, here: Machine, entries: list[Entry]) -
         facts["placed"] = _placed(found, engine, entries)
         return facts
     except Exception as error:  # noqa: BLE001  # a broken native build raises anything
+        package = _PACKAGE if name == _BASE else f'"pardec-chat[{name}]"'
         found.wrong(
-            f"The runtime {name} does not start: {error}",
-            f"pip install --force-reinstall --no-cache-dir {_PACKAGE}",
+            f"The runtime {name} does not start: {error}", f"pip install --force-reinstall --no-cache-dir {package}"
         )
         return {"name": name, "installed": True, "usable": False, "devices": kinds, "error": str(error)}
     finally:

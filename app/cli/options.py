@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,9 +17,9 @@ if TYPE_CHECKING:
     from pardec_chat.backends.decoding.params import SamplingParams
     from pardec_chat.backends.errors import DoesNotFit
 
-METHODS = ("auto", "plain", "draft", "ngram")
+METHODS = ("auto", "plain", "draft", "ngram", "lookahead")
 #: Methods that later versions bring: refused with a word about it.
-_LATER = ("lookahead", "medusa", "eagle", "mtp")
+_LATER = ("medusa", "eagle", "mtp")
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +43,18 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="on the CPU: own kernels where they are faster, or llama.cpp's alone (default: auto)",
     )
-    group.add_argument("--runtime", default="llamacpp", metavar="R", help="what runs the model (default: llamacpp)")
+    group.add_argument(
+        "--runtime",
+        default="llamacpp",
+        metavar="R",
+        help="what runs the model: llamacpp or pytorch (default: llamacpp)",
+    )
+    group.add_argument(
+        "--dtype",
+        choices=("auto", "bf16", "fp16", "fp32"),
+        default="auto",
+        help="numbers of weights and cache with the pytorch runtime (default: auto, which is bf16)",
+    )
 
 
 def add_method_options(parser: argparse.ArgumentParser) -> None:
@@ -64,6 +74,7 @@ def add_measuring_options(parser: argparse.ArgumentParser, max_tokens: int) -> N
         "--max-tokens", type=int, default=max_tokens, metavar="N", help=f"tokens of each answer (default: {max_tokens})"
     )
     _add_drafting_options(group)
+    add_tree_option(group)
     group.add_argument("--json", action="store_true", help="one JSON document on standard output")
 
 
@@ -75,6 +86,17 @@ def _add_drafting_options(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--ngram-min-match", type=int, metavar="N", help="shortest repeated text that ngram acts on, in tokens"
+    )
+
+
+def add_tree_option(group: argparse._ActionsContainer) -> None:
+    """Where a single answer is asked for: the app and the endpoint guess chains."""
+    group.add_argument(
+        "--tree",
+        type=int,
+        default=0,
+        metavar="N",
+        help="let the draft model guess a tree of N tokens (pytorch; 0: a chain)",
     )
 
 
@@ -159,10 +181,8 @@ def choice(arguments: argparse.Namespace) -> ModelChoice:
     from pardec_chat.app.downloads.library import Library
 
     library = Library()
-    model = library.resolve(arguments.model or catalogue.BUILT_IN)
-    draft: Path | None = None
-    if arguments.draft not in (None, "none"):
-        draft = library.resolve(arguments.draft)
+    model = library.find(arguments.model or catalogue.BUILT_IN)
+    draft = None if arguments.draft in (None, "none") else library.find(arguments.draft)
     return ModelChoice(
         model,
         draft,
@@ -171,6 +191,7 @@ def choice(arguments: argparse.Namespace) -> ModelChoice:
         cache_type=arguments.cache_type,
         unchecked=arguments.no_memory_check,
         kernels=arguments.kernels,
+        dtype=arguments.dtype,
     )
 
 

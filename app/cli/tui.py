@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
+#: What runs folders of safetensors.
+_FOLDERS = "pytorch"
+
 _SAMPLING = (
     "temperature",
     "top_k",
@@ -72,9 +75,11 @@ def run(arguments: argparse.Namespace) -> int:
     setup = setup_of(settings.settings)
     # What no request may ask is told now, not with the first message.
     Request(method=setup.method, depth=setup.depth, ngram_min_match=arguments.ngram_min_match)
+    runtime = _given(arguments.runtime, start.runtime)
     chosen = app.ChatOptions(
         model=model,
         draft=draft,
+        runtime=_FOLDERS if model is not None and model.is_dir() and runtime != _FOLDERS else None,
         ngram_min_match=arguments.ngram_min_match,
         n_ctx=_given(arguments.ctx, start.ctx),
         threads=_given(arguments.threads, start.threads),
@@ -85,13 +90,13 @@ def run(arguments: argparse.Namespace) -> int:
         setup_of=setup_of,
         theme=settings.settings.look.theme,
         kernels=arguments.kernels,
-        choices=lambda: _entries(library),
+        dtype=arguments.dtype,
+        choices=lambda: _entries(library, runtime),
         wizard=partial(_wizard, library),
         verdict=pairs.judge,
         endpoint=partial(_endpoint, library),
         port=_given(arguments.port, settings.settings.endpoint.port),
     )
-    runtime = _given(arguments.runtime, start.runtime)
     return app.run(chosen, locations.log_file(), partial(app.make_engine, runtime))
 
 
@@ -129,11 +134,11 @@ def _first_draft(library: Library, arguments: argparse.Namespace, set_: str | No
     from pardec_chat.backends.errors import UserError
 
     if arguments.draft is not None:
-        return None if arguments.draft == "none" else library.resolve(arguments.draft)
+        return None if arguments.draft == "none" else library.find(arguments.draft)
     if arguments.model is not None or set_ in (None, "none"):
         return None
     try:
-        return library.resolve(set_)
+        return library.find(set_)
     except UserError:
         return None
 
@@ -144,18 +149,20 @@ def _first_model(library: Library, asked: str | None, set_: str | None) -> Path 
     from pardec_chat.backends.errors import UserError
 
     if asked is not None:
-        return library.resolve(asked)
+        return library.find(asked)
     if set_ is not None:
         with suppress(UserError):  # it may have been removed: the app opens all the same
-            return library.resolve(set_)
+            return library.find(set_)
     here = {entry.id: entry.path for entry in library.usable()}
     return here.get(catalogue.BUILT_IN) or next(iter(here.values()), None)
 
 
-def _entries(library: Library) -> list[ModelEntry]:
+def _entries(library: Library, own: str) -> list[ModelEntry]:
+    """What can be loaded: each file on each runtime that reads it and is here, `own` (the engine's) first."""
     from pardec_chat.app.app import ModelEntry
+    from pardec_chat.backends import registry
 
-    return [
+    entries = [
         ModelEntry(
             id=entry.id,
             name=entry.model.name if entry.model is not None else entry.path.stem,
@@ -165,6 +172,14 @@ def _entries(library: Library) -> list[ModelEntry]:
         )
         for entry in library.usable()
     ]
+    others = [name for name in registry.names() if name != own and registry.installed(name)]
+    found = [*entries, *(replace(entry, runtime=name) for name in others for entry in entries)]
+    if own == _FOLDERS or _FOLDERS in others:
+        runtime = None if own == _FOLDERS else _FOLDERS
+        for folder in library.folders():
+            size = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+            found.append(ModelEntry(folder.name.lower(), folder.name, folder, size, "folder", runtime))
+    return found
 
 
 def _wizard(library: Library) -> WizardLike:

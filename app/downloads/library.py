@@ -81,6 +81,22 @@ class Library:
             if entry.state == "on disk" and not entry.helper and (entry.model is None or entry.model.kind != "draft")
         ]
 
+    def folders(self) -> list[Path]:
+        """Folders with a model in safetensors that were laid into the models folder, by name. Raises FolderUnusable."""
+        try:
+            return sorted(
+                path.parent for path in self.folder.glob("*/config.json") if any(path.parent.glob("*.safetensors"))
+            )
+        except OSError as error:
+            raise files.unusable(self.folder, error) from error
+
+    def find(self, name: str) -> Path:
+        """As `resolve`; a folder with a model in safetensors will do too, by its path or by its name in the models folder."""
+        for folder in (_expanded(Path(name)).absolute(), self.folder / name):
+            if _is_file(folder / "config.json"):
+                return folder
+        return self.resolve(name)
+
     def cached(self) -> list[Entry]:
         """What can be used from the Hub's own cache as it is, and is neither listed nor pulled by a listed id.
 

@@ -12,9 +12,7 @@ from textual.content import Content, Span
 
 from pardec_chat.backends.base import Method
 
-_NAMES = {method.value: f"origin-{method.value}" for method in (Method.DRAFT, Method.NGRAM)} | {
-    "lookahead": "origin-lookahead"
-}
+_NAMES = {method: f"origin-{method.value}" for method in (Method.DRAFT, Method.NGRAM, Method.LOOKAHEAD)}
 #: The other methods guess with heads or layers of the model's own.
 _HEAD = "origin-head"
 
@@ -38,7 +36,7 @@ class Run(NamedTuple):
 
 def look(method: Method) -> str:
     """The name of the style that text of this origin has; empty for the model's own."""
-    return "" if method == Method.PLAIN else _NAMES.get(method.value, _HEAD)
+    return "" if method == Method.PLAIN else _NAMES.get(method, _HEAD)
 
 
 class Origins:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pardec_chat.app.screens.contest import Contestant
 from pardec_chat.app.screens.picker import Choice, Picker
+from pardec_chat.app.screens.session import Models
 from pardec_chat.app.widgets import wording
 from pardec_chat.app.widgets.method_words import DEPTHS, WHAT
 from pardec_chat.backends.base import Method
@@ -66,39 +67,42 @@ def methods(why_not: Callable[[Method], str]) -> list[Choice]:
     return [Choice(method.value, method.value, detail=WHAT[method], why_not=why_not(method)) for method in WHAT]
 
 
-async def choose_models(app: App[None], session: Session) -> tuple[Path, Path | None] | None:
-    """Ask for a model, then for its draft model; None leaves both as they are. Raises UserError."""
+async def choose_models(app: App[None], session: Session) -> Models | None:
+    """Ask for a model, then for its draft model on the same runtime; None leaves all as it is. Raises UserError."""
     entries = list(session.options.choices())
-    by_path = {str(entry.path): entry for entry in entries}
-    now = session.choice or (None, None)
+    by_id = {_id(entry.path, entry.runtime): entry for entry in entries}
+    now = session.choice
+    current_model = "" if now is None else _id(now.model, now.runtime)
     models = [_choice(entry) for entry in entries]
     hint = "" if entries else "No model is on this disk."
     if session.options.wizard is not None:
         models.append(Choice(_MORE, "More models…", detail="Download one, or take a file of yours.", right="F7"))
     while True:
-        picked = await app.push_screen_wait(Picker("Model", models, current=str(now[0]), hint=hint))
+        picked = await app.push_screen_wait(Picker("Model", models, current=current_model, hint=hint))
         if picked is None:
             return None
         if picked == _MORE:
             return await get_models(app, session)
-        model = by_path[picked]
+        model = by_id[picked]
         # A draft that is as large as its target cannot win.
-        others = [entry for entry in entries if entry.size_bytes < model.size_bytes]
-        drafts = [Choice(_NO_DRAFT, _NO_DRAFT, detail="The methods plain and ngram need none.")]
+        others = [entry for entry in entries if entry.size_bytes < model.size_bytes and entry.runtime == model.runtime]
+        drafts = [Choice(_NO_DRAFT, _NO_DRAFT, detail="The methods plain, ngram and lookahead need none.")]
         drafts += [await asyncio.to_thread(_judged, session, model, entry) for entry in others]
-        current = str(now[1]) if now[1] is not None and model.path == now[0] else _NO_DRAFT
+        current = _NO_DRAFT
+        if now is not None and now.draft is not None and picked == current_model:
+            current = _id(now.draft, now.runtime)
         draft = await app.push_screen_wait(Picker(f"Draft model for {model.name}", drafts, current=current))
         if draft is not None:
-            return model.path, None if draft == _NO_DRAFT else by_path[draft].path
+            return Models(model.path, None if draft == _NO_DRAFT else by_id[draft].path, model.runtime)
 
 
-async def get_models(app: App[None], session: Session, *, first: bool = False) -> tuple[Path, Path | None] | None:
+async def get_models(app: App[None], session: Session, *, first: bool = False) -> Models | None:
     """Get more models and choose one of them; None when nothing was chosen. first: there is none here yet."""
     # Its lists and sizes are not needed before somebody asks.
     from pardec_chat.app.screens.wizard import WizardScreen
 
     chosen = await app.push_screen_wait(WizardScreen(await session.wizard(), first))
-    return None if chosen is None else (chosen.model, chosen.draft)
+    return None if chosen is None else Models(chosen.model, chosen.draft)
 
 
 async def choose_way(
@@ -113,7 +117,8 @@ async def choose_way(
 def _judged(session: Session, target: ModelEntry, draft: ModelEntry) -> Choice:
     """A draft model with what its file says about this target."""
     choice = _choice(draft)
-    if session.options.verdict is None:
+    # Only files are read before a load; the pair of a folder is judged with it.
+    if session.options.verdict is None or target.path.is_dir() or draft.path.is_dir():
         return choice
     try:
         verdict = session.options.verdict(target.path, draft.path)
@@ -126,4 +131,10 @@ def _judged(session: Session, target: ModelEntry, draft: ModelEntry) -> Choice:
 
 def _choice(entry: ModelEntry) -> Choice:
     kind = "" if entry.kind == "chat" else f"{entry.kind}, "
-    return Choice(str(entry.path), entry.name, detail=entry.id, right=kind + wording.size(entry.size_bytes))
+    detail = entry.id if entry.runtime is None else f"{entry.id} · on {entry.runtime}"
+    right = kind + wording.size(entry.size_bytes)
+    return Choice(_id(entry.path, entry.runtime), entry.name, detail=detail, right=right)
+
+
+def _id(path: Path, runtime: str | None) -> str:
+    return str(path) if runtime is None else f"{runtime} {path}"

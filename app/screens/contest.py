@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pardec_chat.app.messages import Mailbox
 from pardec_chat.app.screens.answer import Answer
-from pardec_chat.app.screens.session import Session
+from pardec_chat.app.screens.session import CANNOT_BRANCH, Session
 from pardec_chat.app.screens.verdict import Run, stopped, verdict
 from pardec_chat.app.widgets import wording
 from pardec_chat.backends.base import Method
@@ -138,6 +138,8 @@ class Contest:
     def why_not(self, method: Method) -> str:
         """Why `method` cannot run; empty when it can."""
         loaded = self.models.loaded
+        if method == Method.LOOKAHEAD and loaded is not None and not loaded.branches:
+            return CANNOT_BRANCH
         if method != Method.DRAFT or loaded is None or loaded.draft is not None:
             return ""
         without = self._chat_choice[1] is None

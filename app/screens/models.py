@@ -15,7 +15,7 @@ from textual.screen import Screen
 from pardec_chat.app.messages import EngineMissing, EngineReady, LoadFailed, LoadProgress, ModelLoaded
 from pardec_chat.app.plain_text import visible_line
 from pardec_chat.app.screens.choosing import choose_models, choose_way, get_models
-from pardec_chat.app.screens.session import ChatOptions, EngineLike, Session
+from pardec_chat.app.screens.session import ChatOptions, EngineLike, Models, Session
 from pardec_chat.app.widgets.note import Note
 from pardec_chat.backends.errors import DoesNotFit, LoadGivenUp, UserError
 
@@ -57,7 +57,7 @@ class ModelsScreen(Screen[None]):
         """The engine is there: load what the app was started with."""
         options = self.session.options
         if options.model is not None:
-            self.load(options.model, options.draft)
+            self.load(options.model, options.draft, options.runtime)
         self.show_state()
 
     @on(EngineMissing)
@@ -68,11 +68,11 @@ class ModelsScreen(Screen[None]):
         await self.note(Note.of(message.error, "The program cannot start its engine."))
         self.show_state()
 
-    def load(self, model: Path, draft: Path | None, *, back: bool = False) -> None:
+    def load(self, model: Path, draft: Path | None, runtime: str | None = None, *, back: bool = False) -> None:
         """Begin a load. back: it only brings back what was there."""
         if self.session.engine is None:  # it is still being made, and loads this first then
-            self.session.options = replace(self.session.options, model=model, draft=draft)
-        self.session.load(model, draft)
+            self.session.options = replace(self.session.options, model=model, draft=draft, runtime=runtime)
+        self.session.load(model, draft, runtime)
         if back:
             self._load_back = self.session.load_number
         self.show_state()
@@ -150,13 +150,12 @@ class ModelsScreen(Screen[None]):
             self.load(*choice)
 
     @work(group="choose", exclusive=True)
-    async def _choose_way(
-        self, error: DoesNotFit, wanted: tuple[Path, Path | None], names: tuple[str, str | None]
-    ) -> None:
+    async def _choose_way(self, error: DoesNotFit, wanted: Models, names: tuple[str, str | None]) -> None:
         """What to give up for models that do not fit; the ones before are loaded still."""
         way = await choose_way(self.app, error, names)
         if way is None:
             await self.note(Note.of(error, f"{names[0]} was not loaded."))
             return
-        self.session.fit(wanted[0], way)
-        self.load(wanted[0], wanted[1] if way == "force" or way.draft is not None else None)
+        self.session.fit(wanted.model, way)
+        draft = wanted.draft if way == "force" or way.draft is not None else None
+        self.load(wanted.model, draft, wanted.runtime)

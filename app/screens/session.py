@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from pardec_chat.app.conversations.setup import Setup
 from pardec_chat.app.messages import (
@@ -36,11 +36,15 @@ if TYPE_CHECKING:
     from pardec_chat.app.screens.endpoint import EndpointLike
     from pardec_chat.app.settings import Settings
     from pardec_chat.app.settings_file import SettingsFile
-    from pardec_chat.backends.base import KernelChoice
+    from pardec_chat.backends.base import KernelChoice, NumberType
     from pardec_chat.backends.decoding.explain import Explanation
     from pardec_chat.backends.decoding.params import SamplingParams
     from pardec_chat.backends.memory import CacheType, Wish
     from pardec_chat.backends.pairs import PairVerdict
+
+
+#: Why there is no looking ahead with some models.
+CANNOT_BRANCH = "this model's cache cannot branch on this runtime"
 
 
 class TicketLike(Protocol):
@@ -75,22 +79,35 @@ class EngineLike(Protocol):
         """See `Engine.close`."""
 
 
+class Models(NamedTuple):
+    """Which models answer. runtime: what runs them; None is what the engine was made with."""
+
+    model: Path
+    draft: Path | None = None
+    runtime: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class ModelEntry:
-    """A model on disk, as the pickers show it. kind: `chat` or `base`; other words are shown as they are."""
+    """A model on disk, as the pickers show it.
+
+    kind: `chat` or `base`; other words are shown as they are. runtime: what runs it; None is what the engine was made with.
+    """
 
     id: str
     name: str
     path: Path
     size_bytes: int
     kind: str = "chat"
+    runtime: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ChatOptions:
     """What the app starts with.
 
-    model: what to load at once; None leaves it to the user. sampling: None takes the defaults.
+    model: what to load at once; None leaves it to the user. runtime: what runs it, as in `Models`.
+    sampling: None takes the defaults. dtype: numbers of weights and cache, where the runtime has a choice.
     system: system prompt, empty for none. choices: the models on disk; read each time a picker opens.
     titles: whether the model gives conversations their titles while nothing else is to be done. keeper: makes what keeps
     conversations; None keeps none. settings: the user's file; None where there is none. setup_of: what
@@ -113,7 +130,13 @@ class ChatOptions:
     slots: int = 1
     cache_type: CacheType = "f16"
     unchecked: bool = False
+<<<<<<< HEAD
     kernels: KernelChoice | None = None
+=======
+    kernels: KernelChoice = "auto"
+    dtype: NumberType = "auto"
+    runtime: str | None = None
+>>>>>>> torch7
     choices: Callable[[], Sequence[ModelEntry]] = tuple
     wizard: Callable[[], WizardLike] | None = None
     verdict: Callable[[Path, Path], PairVerdict] | None = None
@@ -158,12 +181,12 @@ class Session:
         self.options = options
         #: What the conversation that is shown is answered with.
         self.setup = options.setup()
-        self.choice: tuple[Path, Path | None] | None = None
+        self.choice: Models | None = None
         self.loaded: Loaded | None = None
         self.engine: EngineLike | None = None
         #: Number of the latest load; messages of others come too late.
         self.load_number = 0
-        self.loading: tuple[Path, Path | None] | None = None
+        self.loading: Models | None = None
         #: How far that is, 0…1 for each file; None before the first is begun.
         self.load_done: float | None = None
         self._load_draft = False
@@ -237,14 +260,14 @@ class Session:
 
     # ---- models ----
 
-    def load(self, model: Path, draft: Path | None) -> None:
+    def load(self, model: Path, draft: Path | None, runtime: str | None = None) -> None:
         """Load models; ModelLoaded or LoadFailed with this `load_number` will follow."""
         from pardec_chat.app.chat.request import ModelChoice
 
         if self.engine is None or self._closed:
             return
         self.load_number += 1
-        self.loading, self.load_done, self._load_draft = (model, draft), None, False
+        self.loading, self.load_done, self._load_draft = Models(model, draft, runtime), None, False
         with suppress(UserError):  # only for their names; the picker tells what is wrong with the folder
             self._known = {entry.path: entry.name for entry in self.options.choices()}
         number, pump = self.load_number, self._pump
@@ -258,7 +281,13 @@ class Session:
             self.slots,
             cache_type=options.cache_type if wish is None else wish.cache_type,
             unchecked=options.unchecked or way == "force",
+<<<<<<< HEAD
             kernels=options.whose_kernels,
+=======
+            kernels=options.kernels,
+            dtype=options.dtype,
+            runtime=runtime,
+>>>>>>> torch7
         )
 
         def progress(done: float) -> bool:
@@ -360,6 +389,8 @@ class Session:
         """Why `method` cannot be chosen now; empty when it can."""
         if method == Method.DRAFT and (self.choice is None or self.choice[1] is None):
             return "it needs a draft model, F3 chooses one"
+        if method == Method.LOOKAHEAD and self.loaded is not None and not self.loaded.branches:
+            return CANNOT_BRANCH
         return ""
 
 

@@ -19,8 +19,11 @@ def judge(draft: Draft, row: Callable[[int], Logits], sampler: Sampler) -> Verdi
     """Check `draft` against the target's rows and advance `sampler` by what is emitted.
 
     row: logits [V] after a node of the draft, -1 standing for the last committed token; only nodes on the accepted path are
-        asked for. A drawn draft goes through rejection sampling, a chosen one through the walk.
+        asked for. Behind the draft's nodes come the leaves of its probes. A drawn draft goes through rejection sampling, a
+        chosen one through the walk.
     """
+    probed = range(len(draft), len(draft) + len(draft.probes.leaves))
+    probe_tokens = [int(row(leaf).argmax()) for leaf in probed]
     visited: list[int] = []
 
     def look(node: int) -> Logits:
@@ -49,7 +52,7 @@ def judge(draft: Draft, row: Callable[[int], Logits], sampler: Sampler) -> Verdi
     logprobs = None
     if top is not None:
         logprobs = [_logprobs(row(node), token, top) for node, token in zip(visited, result.tokens, strict=True)]
-    return Verdict(result.tokens, result.path, logprobs)
+    return Verdict(result.tokens, result.path, logprobs, probe_tokens)
 
 
 def propose(next_row: Callable[[int | None], Logits], n: int, sampler: Sampler, go_on: GoOn | None = None) -> Draft:

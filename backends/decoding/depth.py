@@ -301,7 +301,7 @@ class Controller:
     ) -> None:
         """One pass is over, and all drafters have seen their verdict. behind: what each drafter had to read first."""
         knowledge = self.knowledge
-        n_rows = len(live) + sum(len(draft) for draft in drafts)
+        n_rows = len(live) + sum(draft.n_rows for draft in drafts)
         n_context = max(len(generation.slot.tokens) for generation in live)
         knowledge.costs.observe_pass(n_context, n_rows, verify_ms)
         used = set()

@@ -19,6 +19,7 @@ ENOUGH_DRAFTS = 3
 _PRIORS: dict[Method, Sequence[float] | None] = {
     Method.DRAFT: None,
     Method.NGRAM: [lower_bound(i) / (lower_bound(i) + 4.0) for i in range(N_BUCKETS)],
+    Method.LOOKAHEAD: None,
 }
 #: Bins of a source's confidence, from 0 to 1.
 _N_BINS = 10

@@ -116,6 +116,22 @@ class Sampler:
         """Whether a draft model should draw its tokens (rejection) instead of choosing them (walk)."""
         return self.params.temperature > GREEDY_DRAFT_UP_TO
 
+    @property
+    def bare(self) -> bool:
+        """Whether a token depends on its row alone: no penalties, no bias, no grammar."""
+        return not self._penalised and self._bias is None and self.constraint is None
+
+    def peek(self, n: int) -> list[float]:
+        """The next `n` random numbers of the stream, which stay there until `use`."""
+        state = self._rng.bit_generator.state
+        found: list[float] = self._rng.random(n).tolist()
+        self._rng.bit_generator.state = state
+        return found
+
+    def use(self, n: int) -> None:
+        """Take the next `n` random numbers from the stream."""
+        self._rng.random(n)
+
     def scores(self, logits: Logits) -> Logits:
         """`logits` [V] after penalties, bias and grammar, for the position after everything pushed so far."""
         if self.constraint is not None:

@@ -14,12 +14,15 @@ class DraftModel(Drafter):
 
     The draft model is fed when it drafts, not when tokens are accepted: so it catches up by itself after steps without a
     draft, and a step that drafts nothing costs it nothing.
+
+    tree: tokens of a draft that may branch, which only the walk rule checks; 0 guesses chains.
     """
 
     method = Method.DRAFT
 
-    def __init__(self, model: Target, banned: Iterable[int] = ()) -> None:
+    def __init__(self, model: Target, banned: Iterable[int] = (), *, tree: int = 0) -> None:
         self._model = model
+        self._tree = tree
         self._banned = frozenset(banned)
         self._own = model.open()
         self._slot: Slot | None = None
@@ -60,9 +63,13 @@ class DraftModel(Drafter):
         room = min(n_max, self._own.n_ctx - len(committed))
         if room < 1:
             return NO_DRAFT
-        self._drafted = self._model.propose(self._own, self._readable(committed), room, self._sampler, go_on)
-        # The last guess is not in its cache: nothing was asked to follow it.
-        self._known = len(committed) + len(self._drafted) - 1
+        if self._tree:
+            ids = self._readable(committed)
+            self._drafted = self._model.propose_tree(self._own, ids, room, self._tree, self._sampler)
+        else:
+            self._drafted = self._model.propose(self._own, self._readable(committed), room, self._sampler, go_on)
+        # The last guess is not in its cache: nothing was asked to follow it. Of a tree none is.
+        self._known = len(committed) + (0 if self._tree else len(self._drafted) - 1)
         return self._drafted
 
     def evidence(self, n_max: int) -> Sequence[int]:
@@ -74,10 +81,12 @@ class DraftModel(Drafter):
         """See `Drafter`. Nothing to feed: `draft` compares its slot with the target's."""
         self._lacks_some = self._lacks_some or max(verdict.tokens) >= self._size
         drafted, self._drafted = self._drafted, NO_DRAFT
-        n = min(verdict.n_accepted, len(drafted))  # what another one guessed says nothing about this model
-        self._known -= max(0, len(drafted) - 1 - n)
+        depth = drafted.depth
+        n = min(verdict.n_accepted, depth)  # what another one guessed says nothing about this model
+        if not self._tree:
+            self._known -= max(0, depth - 1 - n)
         # Behind the last accepted token the target said something else, unless the draft or the answer ended there.
-        checked = n + 1 if n < len(drafted) and n < len(verdict.tokens) else n
+        checked = n + 1 if n < depth and n < len(verdict.tokens) else n
         asked = bool(drafted.confidence)
         self._outcomes = [Outcome(i + 1, i < n, drafted.confidence[i] if asked else None) for i in range(checked)]
 

@@ -86,15 +86,18 @@ class Header:
         return [item for item in value if isinstance(item, bytes)]
 
 
-def read(path: Path) -> Header:
-    """Read the header of one file. Raises ModelUnreadable, also for a file that ends before its tensors do."""
+def read(path: Path, *, everything: bool = False) -> Header:
+    """Read the header of one file; everything: also what only a tokenizer needs, the merges.
+
+    Raises ModelUnreadable, also for a file that ends before its tensors do.
+    """
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
             if file.read(4) != _MAGIC:
                 raise ModelUnreadable(f"{path.name} is not a GGUF file.", "Give the .gguf file of a model.")
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
-                return _Reader(path, size, view).header()
+                return _Reader(path, size, view, frozenset() if everything else _SKIPPED).header()
     except OSError as error:
         raise ModelUnreadable(f"{path} cannot be read: {error.strerror}.", "Check the path and its rights.") from error
     except (struct.error, ValueError, OverflowError) as error:
@@ -127,8 +130,8 @@ def _damaged(path: Path) -> ModelUnreadable:
 class _Reader:
     """Walks through the header once; `at` is the next byte."""
 
-    def __init__(self, path: Path, size: int, view: mmap.mmap | bytes) -> None:
-        self._path, self._size, self._view = path, size, view
+    def __init__(self, path: Path, size: int, view: mmap.mmap | bytes, skipped: frozenset[str] = _SKIPPED) -> None:
+        self._path, self._size, self._view, self._skipped = path, size, view, skipped
         self._at = 4
 
     def header(self) -> Header:
@@ -204,7 +207,7 @@ class _Reader:
     def _array(self, key: str) -> Value:
         kind, count = self._one("I"), self._count()
         if kind == _STRING:
-            return self._texts(count, keep=key not in _SKIPPED)
+            return self._texts(count, keep=key not in self._skipped)
         form = _FORMATS.get(kind)
         if form is None:
             raise _damaged(self._path)

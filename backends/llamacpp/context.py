@@ -10,7 +10,7 @@ import llama_cpp
 import numpy as np
 from numpy.typing import NDArray
 
-from pardec_chat.backends.base import MAX_DEPTH
+from pardec_chat.backends.base import MAX_DEPTH, MAX_NODES, MAX_PROBES
 from pardec_chat.backends.errors import OutOfMemory
 from pardec_chat.backends.llamacpp import library
 from pardec_chat.backends.llamacpp.accelerator import loading
@@ -66,10 +66,10 @@ class Batch:
             position += 1
         self.native.n_tokens = row
 
-    def add(self, token: int, position: int, sequences: Sequence[int]) -> None:
-        """One token of several sequences whose logits are wanted."""
+    def add(self, token: int, position: int, sequences: Sequence[int], *, wanted: bool) -> None:
+        """One token of several sequences; wanted: as for `extend`."""
         row = self.native.n_tokens
-        self.extend([token], position, sequences[0], wanted=True)
+        self.extend([token], position, sequences[0], wanted=wanted)
         self._counts[row] = len(sequences)
         for i, sequence in enumerate(sequences):
             self._sequences[row][i] = sequence
@@ -94,14 +94,18 @@ class Context:
         self.n_sequences = slots + branches
         self._n_vocab = int(llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(model.handle)))
         params = llama_cpp.llama_context_default_params()
-        self._n_rows = rows = slots * (MAX_DEPTH + 1)
+        # Rows of a pass, and those of them whose logits are wanted.
+        rows = slots * (1 + (MAX_NODES + MAX_PROBES if branches else MAX_DEPTH))
+        self._n_rows = outputs = slots * (2 + MAX_NODES) + branches if branches else rows
         self._address = 0
         self._view: NDArray[np.float32] = np.zeros((0, self._n_vocab), np.float32)
-        params.n_ctx = n_ctx * slots
-        params.n_batch = params.n_ubatch = max(CHUNK, rows)
+        # What does not lie on the accepted path takes cells too, until the pass is over.
+        params.n_ctx = n_ctx * slots + (rows if branches else 0)
+        params.n_batch = max(CHUNK, rows)
+        params.n_ubatch = max(CHUNK, slots * (1 + MAX_DEPTH))
         params.n_seq_max = self.n_sequences
         # Without a bound llama.cpp keeps room for the logits of a whole batch: 300 MB with a 150k vocabulary.
-        params.n_outputs_max = rows
+        params.n_outputs_max = outputs
         params.n_threads = params.n_threads_batch = threads or physical_cores()
         params.swa_full = full_window
         if cache_type != "f16":

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import logging
-import os
 import re
 from collections import Counter, deque
 
-# GNU OpenMP reads this when it is loaded. By default a thread that waits for a slower one spins for milliseconds, on the
-# very core that the slower one needs when another program is busy; with this bound a busy machine decodes twice as fast,
-# and a quiet one as fast as before.
-if "OMP_WAIT_POLICY" not in os.environ:
-    os.environ.setdefault("GOMP_SPINCOUNT", "20000")
+# isort: split
+from pardec_chat.backends import threads as threads
 
+# isort: split
 import llama_cpp
 
 logger = logging.getLogger(__name__)

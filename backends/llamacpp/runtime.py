@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pardec_chat.backends.base import KernelChoice, Kernels, LoadOptions, Runtime, Target
+from pardec_chat.backends.errors import ModelUnreadable
 from pardec_chat.backends.gguf.model import read_model
 from pardec_chat.backends.llamacpp import build, library
 from pardec_chat.backends.llamacpp.accelerator import loading
@@ -20,6 +21,10 @@ class LlamaCppRuntime(Runtime):
 
     def read_model(self, path: Path) -> ModelFile:
         """See `Runtime`. From the file's header: llama.cpp itself takes a second for a large vocabulary."""
+        if path.is_dir():
+            raise ModelUnreadable(
+                f"{path.name} is a folder, and llama.cpp reads GGUF files.", "Give --runtime pytorch, or a GGUF file."
+            )
         return read_model(path)
 
     def usable(self, machine: Machine) -> Machine:

@@ -18,6 +18,8 @@ from pardec_chat.backends.base import (
     Slot,
     Target,
     Verdict,
+    depths,
+    leaves,
 )
 from pardec_chat.backends.decoding import acceptance
 from pardec_chat.backends.decoding.prefix import common_prefix
@@ -43,6 +45,10 @@ class LlamaCppTarget(Target):
             raise BadSetting(f"A context of {n_ctx} tokens holds no conversation.", "Give --ctx 16 or more.")
         if options.threads is not None and options.threads < 1:
             raise BadSetting(f"{options.threads} threads cannot decode.", "Give --threads 1 or more.")
+        if options.dtype != "auto":
+            raise BadSetting(
+                "llama.cpp keeps weights as their file has them.", "Leave --dtype out, or --runtime pytorch."
+            )
         library.placed()
         self.kernels = loading.kernels(options.kernels, options.gpu_layers)
         own = self.kernels.own
@@ -103,9 +109,9 @@ class LlamaCppTarget(Target):
     def verify(self, items: Sequence[tuple[Slot, Draft, Sampler]]) -> list[Verdict]:
         """See `Target`."""
         for slot, draft, _sampler in items:
-            if len(slot.tokens) + len(draft) > slot.n_ctx:
+            if len(slot.tokens) + draft.depth > slot.n_ctx:
                 raise ContextFull(
-                    f"{len(draft)} drafted tokens do not fit behind {len(slot.tokens):,} of {slot.n_ctx:,}.",
+                    f"{draft.depth} drafted tokens do not fit behind {len(slot.tokens):,} of {slot.n_ctx:,}.",
                     "Start a new conversation or ask for a longer context (--ctx).",
                 )
         self.context.batch.clear()
@@ -127,16 +133,16 @@ class LlamaCppTarget(Target):
         first = 0
         for _slot, draft, sampler in items:
             verdicts.append(acceptance.judge(draft, partial(_row_after, rows[first:]), sampler))
-            first += 1 + len(draft)
+            first += 1 + len(draft) + len(draft.probes.leaves)
         # Committing may evaluate ids again, which overwrites the rows: all of them are judged before.
         for (slot, draft, _sampler), verdict, through in zip(items, verdicts, placed, strict=True):
             self._commit(cast(LlamaCppSlot, slot), draft, verdict, through)
         return verdicts
 
     def _place(self, slot: LlamaCppSlot, draft: Draft, free_branches: list[int]) -> dict[int, list[int]]:
-        """Rows for the last committed token and the draft; gives each node's sequences, those of all in a chain.
+        """Rows for the last committed token, the draft and its probes; gives each node's sequences, those of all in a chain.
 
-        A branch is a sequence of its own that shares the cells of the conversation:
+        A branch is a sequence of its own that shares the cells of the conversation; one for each leaf, probes included:
 
             tokens      last   a    b    c        parents  -1 0 0
             position    p      p+1  p+2  p+2
@@ -144,27 +150,29 @@ class LlamaCppTarget(Target):
         """
         start = len(slot.cells)
         batch = self.context.batch
-        if draft.is_chain:
+        if draft.is_chain and not draft.probes:
             batch.extend([slot.tokens[-1], *draft.tokens], start, slot.sequence, wanted=True)
             return {-1: [slot.sequence]}
-        leaves = sorted(set(range(len(draft))) - set(draft.parents))
+        n = len(draft)
+        tokens = [*draft.tokens, *draft.probes.tokens]
+        parents = [*draft.parents, *(parent if parent == -1 else parent + n for parent in draft.probes.parents)]
+        ends = leaves(parents)
         sequences = [slot.sequence]
-        for _ in leaves[1:]:
+        for _ in ends[1:]:
             if not free_branches:
                 raise BadSetting("The draft tree has more leaves than were asked for at load.", "Draft chains instead.")
             sequences.append(free_branches.pop(0))
             self.context.copy(slot.sequence, sequences[-1])
         through: dict[int, list[int]] = {-1: sequences}
-        depth = [0] * len(draft)
-        for leaf, sequence in zip(leaves, sequences, strict=False):
+        for leaf, sequence in zip(ends, sequences, strict=True):
             node = leaf
             while node != -1:
                 through.setdefault(node, []).append(sequence)
-                node = draft.parents[node]
-        batch.add(slot.tokens[-1], start, sequences)
-        for node, (token, parent) in enumerate(zip(draft.tokens, draft.parents, strict=True)):
-            depth[node] = 1 if parent == -1 else depth[parent] + 1
-            batch.add(token, start + depth[node], through[node])
+                node = parents[node]
+        asked = {*range(n), *ends}
+        batch.add(slot.tokens[-1], start, sequences, wanted=True)
+        for node, (token, depth) in enumerate(zip(tokens, depths(parents), strict=True)):
+            batch.add(token, start + depth, through[node], wanted=node in asked)
         return through
 
     def _commit(self, slot: LlamaCppSlot, draft: Draft, verdict: Verdict, through: dict[int, list[int]]) -> None:
@@ -179,7 +187,7 @@ class LlamaCppTarget(Target):
                 self.context.remove(sequence, 0)
         # A branch's cells count as the accepted path here; what is behind it goes with the trim of `commit`.
         slot.cells.append(slot.tokens[-1])
-        if others:
+        if others or draft.probes:
             slot.cells.extend(verdict.tokens[: verdict.n_accepted])
             self.context.remove(slot.sequence, len(slot.cells))
         else:

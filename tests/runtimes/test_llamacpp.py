@@ -324,3 +324,9 @@ def test_D02_with_a_cache_in_half_precision_only_near_ties_differ(load: Load, ti
             for drafter in (DraftModel(load(tiny(arch, seed), n_ctx=128, draft=True)), Ngram(min_match=1)):
                 found = generate(target, PROMPT, params=params, max_tokens=60, drafter=drafter, depth=depth)
                 assert near_tie_or_equal(found, wanted, 5e-3)
+
+
+def test_a_folder_is_for_another_runtime(runtime: Runtime, tmp_path: Path) -> None:
+    with pytest.raises(ModelUnreadable, match="is a folder") as raised:
+        runtime.read_model(tmp_path)
+    assert "--runtime pytorch" in raised.value.next_step

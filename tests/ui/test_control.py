@@ -260,10 +260,10 @@ def test_a_depth_stays_with_its_method() -> None:
 def test_D14_methods_that_cannot_be_chosen_are_passed_over() -> None:
     panel = Panel(replace(SETUP, method=Method.PLAIN), MODELS, no_draft, (), Setup())
     seen = []
-    for _ in range(3):
+    for _ in range(4):
         panel.step("method", 1)
         seen.append(panel.setup.method)
-    assert seen == [Method.NGRAM, Method.AUTO, Method.PLAIN]
+    assert seen == [Method.NGRAM, Method.LOOKAHEAD, Method.AUTO, Method.PLAIN]
     assert "draft, not now: it needs a draft model" in panel.about("method")
     stuck = Panel(SETUP, MODELS, no_draft, (), Setup())
     assert stuck.row("method", marked=False).what == "not now"

@@ -12,13 +12,14 @@ from pardec_chat.app.app import PardecChat
 from pardec_chat.app.screens.browse import BrowseScreen
 from pardec_chat.app.screens.memory import MemoryScreen
 from pardec_chat.app.screens.picker import Picker
+from pardec_chat.app.screens.session import Models
 from pardec_chat.app.screens.wizard import WizardScreen
 from pardec_chat.backends.base import Method
 from pardec_chat.backends.errors import DoesNotFit, ModelUnreadable
 from pardec_chat.backends.machine import Machine
 from pardec_chat.backends.memory import Shape, Wish, alternatives, plan
 from pardec_chat.backends.pairs import PairVerdict
-from pardec_chat.tests.ui.fake_engine import DRAFT, LARGE, SMALL, FakeEngine, delta, finished, run_of
+from pardec_chat.tests.ui.fake_engine import DRAFT, ENTRIES, LARGE, SMALL, FakeEngine, delta, finished, run_of
 from pardec_chat.tests.ui.fake_wizard import SMALL as BUILT_IN
 from pardec_chat.tests.ui.fake_wizard import FakeWizard
 from pardec_chat.tests.ui.helpers import ready, screen_text, until
@@ -135,6 +136,44 @@ async def test_without_a_wizard_the_key_says_what_to_do(make_app: MakeApp) -> No
         assert "pardec-chat models pull" in notification.message
 
 
+async def test_the_runtime_changes_with_the_model_and_back(make_app: MakeApp, engine: FakeEngine) -> None:
+    torch = tuple(replace(entry, runtime="pytorch") for entry in ENTRIES)
+    app = make_app(choices=lambda: (*ENTRIES, *torch))
+    async with app.run_test() as pilot:
+        await ready(pilot)
+        await pilot.press("f3")
+        await until(pilot, lambda: "qwen2.5-1.5b · on pytorch" in screen_text(app))
+        await pilot.press(*["down"] * len(ENTRIES), "enter")  # the same file, on the other runtime
+        await until(pilot, lambda: "Draft model for" in screen_text(app))
+        assert "qwen2.5-0.5b · on pytorch" in screen_text(app)
+        await pilot.press("down", "down", "enter")
+        await until(pilot, lambda: len(engine.loads) == 2)
+        await ready(pilot)
+        choice = engine.loads[1][0]
+        assert (choice.model, choice.draft, choice.runtime) == (LARGE, DRAFT, "pytorch")
+        assert app.chat.session.choice == Models(LARGE, DRAFT, "pytorch")
+        # A load that fails brings back what was there, on its runtime.
+        engine.failures[SMALL] = [ModelUnreadable("No.", "Choose another.")]
+        app.chat.load(SMALL, None)
+        await until(pilot, lambda: len(engine.loads) == 4)
+        await ready(pilot)
+        assert (engine.loads[2][0].runtime, engine.loads[3][0].runtime) == (None, "pytorch")
+        assert app.chat.session.choice == Models(LARGE, DRAFT, "pytorch")
+
+
+async def test_looking_ahead_can_be_chosen_where_the_cache_branches(make_app: MakeApp, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        await ready(pilot)
+        await pilot.press("f2", "end", "enter")
+        await until(pilot, lambda: app.chat.session.method == Method.LOOKAHEAD)
+        assert app.chat.session.depth == 4
+        loaded = app.chat.session.loaded
+        assert loaded is not None and app.chat.session.why_not(Method.LOOKAHEAD) == ""
+        app.chat.session.loaded = replace(loaded, branches=False)
+        assert "cannot branch" in app.chat.session.why_not(Method.LOOKAHEAD)
+
+
 async def test_U04_leaving_the_app_ends_the_downloads(make_app: MakeApp, wizard: FakeWizard) -> None:
     app = make_app(wizard=lambda: wizard)
     async with app.run_test() as pilot:
@@ -193,7 +232,7 @@ async def test_K03_the_user_is_asked_what_to_give_up(
         app.chat.load(LARGE, DRAFT)
         await until(pilot, lambda: isinstance(app.screen, MemoryScreen))
         await until(pilot, lambda: "It does not fit" in screen_text(app))
-        assert app.chat.session.choice == (SMALL, None)  # still loaded
+        assert app.chat.session.choice == Models(SMALL)  # still loaded
         await pilot.press(*["down"] * downs, "enter")
         await until(pilot, lambda: len(engine.loads) == 3)
         await ready(pilot)

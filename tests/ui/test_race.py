@@ -194,7 +194,7 @@ async def test_contestants_are_chosen(make_app: MakeApp, engine: FakeEngine) -> 
         await pilot.press("down", "enter")
         await until(pilot, lambda: "1  draft, 4 deep" in screen_text(app))
         # Escape in the second list leads back to the first, and from there to where one was.
-        await pilot.press("2", "end", "enter")
+        await pilot.press("2", "end", "up", "enter")
         await until(pilot, lambda: "How far ngram guesses" in screen_text(app))
         await pilot.press("escape")
         await until(pilot, lambda: "Who runs on the right" in screen_text(app))
@@ -203,7 +203,7 @@ async def test_contestants_are_chosen(make_app: MakeApp, engine: FakeEngine) -> 
         assert "2  auto" in screen_text(app)
         await pilot.click(".racer", offset=(4, 0))
         await until(pilot, lambda: "Who runs on the left" in screen_text(app))
-        await pilot.press("end", "enter", "enter")
+        await pilot.press("end", "up", "enter", "enter")
         await until(pilot, lambda: "1  ngram, 15 deep" in screen_text(app))
         race.prompt.text = "Count."
         await pilot.press("enter")

@@ -57,7 +57,7 @@ def test_a_depth_is_meant_for_the_methods_beside_auto(
 ) -> None:
     _, out, _ = run(capsys, "bench", "--json", "--depth", "2", *PROMPTS, *model(tmp_path, draft=True))
     depths = {row["method"]: row["depth"] for row in json.loads(out)["rows"]}
-    assert depths == {"auto": None, "plain": 0, "draft": 2, "ngram": 2}
+    assert depths == {"auto": None, "plain": 0, "draft": 2, "ngram": 2, "lookahead": 2}
 
 
 def test_calibrate_measures_without_a_prompt(

@@ -162,7 +162,7 @@ def test_check_finds_every_method_identical_to_the_bit(
     rows = json.loads(out)["rows"]
     assert code == 0
     assert {row["verdict"] for row in rows} == {"bit_identical"}
-    assert {row["method"] for row in rows} == {"auto", "draft", "ngram"}
+    assert {row["method"] for row in rows} == {"auto", "draft", "ngram", "lookahead"}
     assert all(row["tokens"] == 17 for row in rows)
     assert any(row["draft_n"] for row in rows)
 
@@ -231,7 +231,9 @@ def test_bench_rows_have_plain_as_the_baseline_of_the_same_run(
     document = json.loads(out)
     rows = document["rows"]
     assert [(row["category"], row["method"]) for row in rows] == [
-        (category, method) for category in ("code", "chat") for method in ("plain", "auto", "draft", "ngram")
+        (category, method)
+        for category in ("code", "chat")
+        for method in ("plain", "auto", "draft", "ngram", "lookahead")
     ]
     assert all(row["tokens"] == 9 for row in rows)
     assert [row["speedup"] for row in rows if row["method"] == "plain"] == [1.0, 1.0]

@@ -145,6 +145,7 @@ def test_K03_the_command_line_says_which_flags_make_it_fit(
 def test_H03_a_cpu_only_build_beside_a_gpu_is_called_out(
     folder: Path, monkeypatch: pytest.MonkeyPatch, kinds: frozenset[str], runtime: FakeRuntime
 ) -> None:
+    monkeypatch.setattr(diagnosis, "_BASE", "fake")
     monkeypatch.setattr("pardec_chat.backends.llamacpp.build.device_kinds", lambda: kinds)
     here = Machine("Linux", "CPU", 8, (), 64 * GB, 60 * GB, (Device("RTX 4090", "cuda", 24 * GB, 23 * GB),))
     found = Diagnosis()

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from pardec_chat.app.catalogue import Catalogue, HubSource, Model
+from pardec_chat.app.cli import tui
 from pardec_chat.app.cli.main import main
 from pardec_chat.app.downloads import errors, files
 from pardec_chat.app.downloads.library import Entry, Library
@@ -580,3 +581,44 @@ def test_importing_stays_light(module: str, heavy: set[str]) -> None:
     code = f"import sys, {module}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert not heavy & set(done.stdout.split())
+
+
+# Folders of safetensors, which another runtime reads.
+
+
+@pytest.fixture
+def folder(library: Library) -> Path:
+    found = library.folder / "Tiny-Llama"
+    found.mkdir(parents=True)
+    (found / "config.json").write_text("{}")
+    (found / "model.safetensors").write_bytes(b"12345")
+    (library.folder / "no-model").mkdir()
+    return found
+
+
+def test_folders_are_found_by_path_and_by_name(library: Library, folder: Path) -> None:
+    assert library.folders() == [folder]
+    assert library.find(str(folder)) == library.find("Tiny-Llama") == folder
+    with pytest.raises(errors.ModelUnknown):
+        library.find("no-model")
+
+
+@pytest.mark.parametrize(("own", "other"), [("llamacpp", "pytorch"), ("pytorch", "llamacpp")])
+def test_the_app_offers_each_file_on_each_runtime_that_is_here(
+    library: Library, folder: Path, mine: Path, monkeypatch: pytest.MonkeyPatch, own: str, other: str
+) -> None:
+    entry = library.add(mine)
+    here = {own, other}
+    monkeypatch.setattr("pardec_chat.backends.registry.installed", lambda name: name in here)
+    files = [(found.id, found.runtime) for found in tui._entries(library, own) if found.path.is_file()]
+    assert (entry.id, None) in files and (entry.id, other) in files
+    assert [runtime for _, runtime in files] == sorted(
+        (runtime for _, runtime in files), key=lambda name: name is not None
+    )
+    (offered,) = [found for found in tui._entries(library, own) if found.path == folder]
+    assert (offered.id, offered.name, offered.size_bytes) == ("tiny-llama", "Tiny-Llama", 5)
+    assert offered.runtime == (None if own == "pytorch" else "pytorch")
+    here.remove("pytorch")
+    if own == "llamacpp":
+        assert {found.runtime for found in tui._entries(library, own)} == {None}
+        assert all(found.path.is_file() for found in tui._entries(library, own))

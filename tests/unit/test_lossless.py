@@ -14,6 +14,7 @@ from pardec_chat.backends.decoding.loop import Generation, step
 from pardec_chat.backends.decoding.params import SamplingParams
 from pardec_chat.backends.decoding.sampler import Sampler
 from pardec_chat.backends.drafters.draft_model import DraftModel
+from pardec_chat.backends.drafters.lookahead import Lookahead
 from pardec_chat.backends.drafters.ngram import Ngram
 from pardec_chat.kernels.sampling.reference import Distribution
 from pardec_chat.tests.enumeration import Tape, TapedSampler, continued, distance, law
@@ -191,6 +192,32 @@ def test_D08_a_draft_model_changes_nothing(temperature: float, chain: str) -> No
     found = text_law(model(1), params(temperature, chain), 2, lambda: DraftModel(draft))
     assert distance(found, plain(temperature, chain, 2)) < EXACT
     assert draft.ids("propose"), "nothing was drafted"
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+@pytest.mark.parametrize("temperature", TEMPERATURES)
+def test_D08_trees_of_a_draft_model_change_nothing(temperature: float, chain: str) -> None:
+    draft = model(2)
+    found = text_law(model(1), params(temperature, chain), 3, lambda: DraftModel(draft, tree=5))
+    assert distance(found, plain(temperature, chain, 3)) < EXACT
+    assert draft.ids("propose"), "nothing was drafted"
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+@pytest.mark.parametrize("temperature", TEMPERATURES)
+def test_D08_lookahead_changes_nothing(temperature: float, chain: str) -> None:
+    drafted: list[Draft] = []
+
+    class Watched(Lookahead):
+        def draft(self, n_max: int, go_on: GoOn | None = None) -> Draft:
+            drafted.append(super().draft(n_max, go_on))
+            return drafted[-1]
+
+    found = text_law(model(1), params(temperature, chain), 3, lambda: Watched(window=3, ngram=3, candidates=3), depth=2)
+    assert distance(found, plain(temperature, chain, 3)) < EXACT
+    assert any(len(draft) for draft in drafted), "nothing was drafted"
+    if chain == "softmax":
+        assert any(not draft.is_chain for draft in drafted), "no tree was ever checked"
 
 
 @pytest.mark.parametrize("chain", CHAINS)

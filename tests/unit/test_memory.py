@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pardec_chat.backends import memory
+from pardec_chat.backends.base import LEAVES, MAX_NODES
 from pardec_chat.backends.machine import Device, Machine
 from pardec_chat.backends.memory import HOST, Shape, Wish, alternatives, plan
 
@@ -36,7 +37,7 @@ def test_every_part_is_told() -> None:
         ("draft", "cache", False): 8192 * 2 * 20_000,
     }
     buffers = sum(part.bytes for part in planned.parts if part.what == "buffers" and part.of == "target")
-    logits = 2 * 33 * 50_000 * 4
+    logits = 2 * (2 + MAX_NODES + LEAVES) * 50_000 * 4  # trees, and what is looked at beside them
     assert buffers == 2 * logits + 128 * 10_000 * 4 * 3 + 50_000 * 170 + (10 << 20)
     assert planned.need() == sum(taken.values()) + sum(part.bytes for part in planned.parts if part.what == "buffers")
     assert planned.free == {HOST: 10 * GB + 70_000_000}

@@ -133,7 +133,7 @@ def test_defaults_are_those_of_the_sampler() -> None:
         ("[look]\nfigures = 'Panel'", "figures must be 'auto', 'panel', 'line' or 'none'. Did you mean panel?"),
         ("[look]\ntheme = []", "theme must be 'pardec-dark', 'pardec-light', 'pardec-contrast' or 'terminal', or another one "
          "of the menu."),
-        ("[chat]\nmethod = 'medusa'", "method must be 'plain', 'draft', 'ngram' or 'auto'."),
+        ("[chat]\nmethod = 'medusa'", "method must be 'plain', 'draft', 'ngram', 'lookahead' or 'auto'."),
         ("[chat]\ndepth = 33", "depth must be a whole number from 0 to 32, or 'auto'."),
         ("[chat]\ndepth = 3", "depth is not for the method auto, which finds it itself."),
         ("[chat]\ndepth = true", "depth must be a whole number from 0 to 32, or 'auto'."),
@@ -151,7 +151,7 @@ def test_defaults_are_those_of_the_sampler() -> None:
         (f"[chat]\ntemperature = 0x{'f' * 5000}", "temperature must be a number."),
         ("[chat]\nsystem = 3", "system must be a text."),
         ("[model]\nmodel = ''", "model must be one line of text."),
-        ("[model]\nruntime = 'mlx'", "runtime must be 'llamacpp'."),
+        ("[model]\nruntime = 'mlx'", "runtime must be 'llamacpp' or 'pytorch'."),
         ("[model]\ncache_type = 'f32'", "cache_type must be 'f16' or 'q8_0'."),
         ("[model]\nkernels = 'own'", "kernels must be 'auto' or 'stock'."),
         ("[endpoint]\nport = 65536", "port must be a whole number from 0 to 65,535."),

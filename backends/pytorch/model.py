@@ -1,0 +1,57 @@
+"""A model's files on disk: a GGUF file (or its parts), or a Hugging Face folder."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pardec_chat.backends.base import Vocabulary
+from pardec_chat.backends.errors import ModelUnreadable
+from pardec_chat.backends.gguf.header import read
+from pardec_chat.backends.gguf.model import parts
+from pardec_chat.backends.pytorch.folder_vocabulary import FolderVocabulary, read_template
+from pardec_chat.backends.pytorch.spec import Spec, of_config, of_gguf
+from pardec_chat.backends.pytorch.vocabulary import GgufVocabulary
+from pardec_chat.backends.pytorch.weights import FolderWeights, GgufWeights, Weights
+
+
+@dataclass(frozen=True, slots=True)
+class OpenModel:
+    """What a target is made of; `weights` has to be closed."""
+
+    spec: Spec
+    weights: Weights
+    vocabulary: Vocabulary
+    chat_template: str | None
+
+
+def open_model(path: Path) -> OpenModel:
+    """Open what lies at `path`. Raises ModelUnreadable."""
+    if path.is_dir():
+        config = read_config(path)
+        spec = of_config(config, path.name)
+        return OpenModel(
+            spec, FolderWeights(path, spec), FolderVocabulary(path, spec.vocabulary, config), read_template(path)
+        )
+    headers = [read(part, everything=True) for part in parts(path)]
+    # The family first: what is no decoder need not have a vocabulary.
+    spec = of_gguf(headers[0], max(1, len(headers[0].texts("tokenizer.ggml.tokens"))))
+    vocabulary = GgufVocabulary(headers[0])
+    template = headers[0].text("tokenizer.chat_template") or None
+    return OpenModel(spec, GgufWeights(headers, spec), vocabulary, template)
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The folder's config.json. Raises ModelUnreadable."""
+    path = folder / "config.json"
+    try:
+        config = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise ModelUnreadable(f"{path} cannot be read: {error.strerror}.", "Give the folder of a model.") from error
+    except ValueError as error:
+        raise ModelUnreadable(f"{path} makes no sense.", "Fetch the folder again.") from error
+    if not isinstance(config, dict):
+        raise ModelUnreadable(f"{path} makes no sense.", "Fetch the folder again.")
+    return config
