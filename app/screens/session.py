@@ -130,13 +130,9 @@ class ChatOptions:
     slots: int = 1
     cache_type: CacheType = "f16"
     unchecked: bool = False
-<<<<<<< HEAD
     kernels: KernelChoice | None = None
-=======
-    kernels: KernelChoice = "auto"
     dtype: NumberType = "auto"
     runtime: str | None = None
->>>>>>> torch7
     choices: Callable[[], Sequence[ModelEntry]] = tuple
     wizard: Callable[[], WizardLike] | None = None
     verdict: Callable[[Path, Path], PairVerdict] | None = None
@@ -281,13 +277,9 @@ class Session:
             self.slots,
             cache_type=options.cache_type if wish is None else wish.cache_type,
             unchecked=options.unchecked or way == "force",
-<<<<<<< HEAD
             kernels=options.whose_kernels,
-=======
-            kernels=options.kernels,
             dtype=options.dtype,
             runtime=runtime,
->>>>>>> torch7
         )
 
         def progress(done: float) -> bool:
