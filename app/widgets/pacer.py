@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from asyncio import TimerHandle, get_running_loop
 from collections.abc import Awaitable, Callable
 from time import thread_time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from textual.message_pump import MessagePump
-    from textual.timer import Timer
 
 #: Ten pictures a second look steady.
 SECONDS = 0.1
@@ -26,7 +26,7 @@ class Pacer:
     def __init__(self, pump: MessagePump, draw: Callable[[], Awaitable[None]]) -> None:
         self._pump = pump
         self._draw = draw
-        self._timer: Timer | None = None
+        self._timer: TimerHandle | None = None
         self._drawing = False
         self._again = False
 
@@ -55,7 +55,8 @@ class Pacer:
         def drawn() -> None:
             self._drawing = False
             pause = max(SECONDS, PAUSES * (thread_time() - start))
-            self._timer = self._pump.set_timer(pause, self._elapsed)
+            # A timer of Textual's is a task, which costs as much as a small picture.
+            self._timer = get_running_loop().call_later(pause, self._elapsed)
 
         # The layout and the painting come behind, and are most of it.
         self._pump.call_after_refresh(drawn)

@@ -37,7 +37,7 @@ _SECONDS = 600.0
 #: Seconds until the app is at rest: nobody has typed a prompt before.
 _SETTLED = 3.0
 #: Seconds without a picture after which the answer may be whole: looking for it takes time from the app.
-_SILENCE = 1.0
+_SILENCE = 3.0
 
 
 def main() -> int:
