@@ -45,7 +45,7 @@ class Reordered(Linear):
     """Weights in the order that oneDNN multiplies them in, on a CPU.
 
     It reads them as fast as memory gives them, for one row as for sixteen, which rows of weights one after the other do not
-    allow in 16 bits; and a row's result does not depend on the rows beside it, so that blocks say what single steps say.
+    allow in 16 bits.
     """
 
     weight: Tensor
