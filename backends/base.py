@@ -461,8 +461,8 @@ class Runtime(ABC):
     name: str
 
     @abstractmethod
-    def read_model(self, path: Path) -> ModelFile:
-        """What the files say, before anything large is loaded. Raises ModelUnreadable."""
+    def read_model(self, path: Path, dtype: NumberType = "auto") -> ModelFile:
+        """What the files say, before anything large is loaded; dtype: as in `LoadOptions`. Raises ModelUnreadable."""
 
     def usable(self, machine: Machine) -> Machine:
         """The machine with those devices alone that this build can use."""

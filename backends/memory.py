@@ -26,6 +26,7 @@ class Shape:
     state: running state of recurrent layers, for each conversation.
     repacked: weights that are kept a second time in another order for the CPU's kernels.
     tied: the table of embeddings where it also serves as the output; own kernels keep it twice.
+    mapped: weights are pages of the file, where they are not packed.
     vocabulary: how many ids. context: tokens it was trained for. width: values of the widest activation. head: values of a
     key. 0 stands for what is not known.
     """
@@ -43,6 +44,7 @@ class Shape:
     state: int = 0
     repacked: int = 0
     tied: int = 0
+    mapped: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +286,7 @@ def _demand(of: Literal["target", "draft"], shape: Shape, wish: Wish, n_ctx: int
         cache=int(kept * wish.slots * _SIZE_OF[wish.cache_type]) + shape.state * wish.slots,
         buffers=logits + CHUNK * shape.width * 4 * _ALIVE,
         host=logits + shape.vocabulary * _PER_ID + (_LIBRARY if of == "target" else 0),
-        mapped=not wish.packed,
+        mapped=shape.mapped and not wish.packed,
     )
 
 

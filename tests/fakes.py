@@ -16,6 +16,7 @@ from pardec_chat.backends.base import (
     Draft,
     GoOn,
     LoadOptions,
+    NumberType,
     Prefill,
     Probes,
     Runtime,
@@ -342,7 +343,7 @@ class FakeRuntime(Runtime):
         self.loaded: list[LoadOptions] = []
         self.targets: list[ScriptedTarget] = []
 
-    def read_model(self, path: Path) -> ModelFile:
+    def read_model(self, path: Path, dtype: NumberType = "auto") -> ModelFile:
         """See `Runtime`."""
         if path.name in self.vocabulary_failures:
             raise self.vocabulary_failures[path.name]

@@ -392,8 +392,8 @@ class Engine:
     def _load(self, choice: ModelChoice, progress: Callable[[float], object] | None) -> Loaded:
         self._worker.start()
         runtime = self._get_runtime(choice.runtime)
-        target = runtime.read_model(choice.model)
-        draft = None if choice.draft is None else runtime.read_model(choice.draft)
+        target = runtime.read_model(choice.model, choice.dtype)
+        draft = None if choice.draft is None else runtime.read_model(choice.draft, choice.dtype)
         masked, notices = pair(target, draft)
         plan, off = self._plan(choice, target, draft)
         if off:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pardec_chat.backends.base import KernelChoice, Kernels, LoadOptions, Runtime, Target
+from pardec_chat.backends.base import KernelChoice, Kernels, LoadOptions, NumberType, Runtime, Target
 from pardec_chat.backends.errors import ModelUnreadable
 from pardec_chat.backends.gguf.model import read_model
 from pardec_chat.backends.llamacpp import build, library
@@ -19,7 +19,7 @@ class LlamaCppRuntime(Runtime):
 
     name = "llamacpp"
 
-    def read_model(self, path: Path) -> ModelFile:
+    def read_model(self, path: Path, dtype: NumberType = "auto") -> ModelFile:
         """See `Runtime`. From the file's header: llama.cpp itself takes a second for a large vocabulary."""
         if path.is_dir():
             raise ModelUnreadable(

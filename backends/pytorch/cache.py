@@ -30,12 +30,12 @@ class Block:
     first_seen: int = 0
 
     def attend(
-        self, layer: int, cache: Cache, q: Tensor, k: Tensor, v: Tensor, scale: float, softcap: float, *, windowed: bool
+        self, layer: int, cache: Cache, q: Tensor, kv: Tensor, scale: float, softcap: float, *, windowed: bool
     ) -> Tensor:
-        """Write the block's keys and values [rows, kv_heads, head] into its cells and attend with q [rows, heads, head]."""
-        keys, values = cache.write(layer, self, k, v)
+        """Attend with q [rows, heads, head] once the block's cells hold its keys and values [rows, 2, kv_heads, head]."""
         mask, first = (self.windowed_mask, self.first_seen) if windowed else (self.mask, 0)
-        return attend(q, keys[:, first:], values[:, first:], mask, scale, softcap)
+        keys, values = cache.write(layer, self.slot, self.start, kv, first)
+        return attend(q, keys, values, mask, scale, softcap)
 
 
 class Cache:
@@ -44,15 +44,16 @@ class Cache:
     def __init__(self, spec: Spec, slots: int, cells: int, dtype: torch.dtype, device: torch.device) -> None:
         shape = (spec.layers, 2, slots, spec.kv_heads, cells, spec.head)
         self.data = torch.zeros(shape, dtype=dtype, device=device)
+        # Views [2, kv_heads, cells, head], by layer and slot.
+        self._places = [layer.unbind(1) for layer in self.data]
         self._window = spec.window if any(spec.windowed) else 0
 
-    def write(self, layer: int, block: Block, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Put a block's keys and values [rows, kv_heads, head] in place; gives those of cache and block together."""
-        end = block.start + len(k)
-        keys, values = self.data[layer, 0, block.slot], self.data[layer, 1, block.slot]
-        keys[:, block.start : end] = k.transpose(0, 1)
-        values[:, block.start : end] = v.transpose(0, 1)
-        return keys[:, :end], values[:, :end]
+    def write(self, layer: int, slot: int, start: int, kv: Tensor, first: int = 0) -> tuple[Tensor, Tensor]:
+        """Put keys and values [rows, 2, kv_heads, head] into the cells from `start` on; gives those from cell `first` on."""
+        place, rows = self._places[layer][slot], len(kv)
+        place.narrow(2, start, rows).copy_(kv.permute(1, 2, 0, 3))
+        keys, values = place.narrow(2, first, start + rows - first).unbind(0)
+        return keys, values
 
     def chain(self, slot: int, start: int, first_row: int, n: int) -> Block:
         """A block of `n` rows that follow one another."""

@@ -11,7 +11,8 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from pardec_chat.backends.pytorch.cache import Cache
-from pardec_chat.backends.pytorch.linear import Linear, load_linear
+from pardec_chat.backends.pytorch.linear import Linear, dense, load_linear
+from pardec_chat.backends.pytorch.norm import Norm
 from pardec_chat.backends.pytorch.spec import Rope, Spec
 from pardec_chat.backends.pytorch.weights import Weights
 
@@ -25,7 +26,7 @@ class AttendingBlock(Protocol):
         ...
 
     def attend(
-        self, layer: int, cache: Cache, q: Tensor, k: Tensor, v: Tensor, scale: float, softcap: float, *, windowed: bool
+        self, layer: int, cache: Cache, q: Tensor, kv: Tensor, scale: float, softcap: float, *, windowed: bool
     ) -> Tensor:
         """See `cache.Block`."""
         ...
@@ -33,18 +34,17 @@ class AttendingBlock(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Weights of one layer; None for a norm that the family does not have."""
+    """Weights of one layer; None for a norm that the family does not have. qk_norm: of each head that positions turn."""
 
-    attn_norm: Tensor
+    attn_norm: Norm
     qkv: Linear
-    q_norm: Tensor | None
-    k_norm: Tensor | None
+    qk_norm: Norm | None
     attn_output: Linear
-    post_attention_norm: Tensor | None
-    ffn_norm: Tensor
+    post_attention_norm: Norm | None
+    ffn_norm: Norm
     gate_up: Linear
     ffn_down: Linear
-    post_ffw_norm: Tensor | None
+    post_ffw_norm: Norm | None
 
 
 class Decoder:
@@ -64,12 +64,20 @@ class Decoder:
         self.spec, self.dtype, self.device = spec, dtype, device
         names = weights.names
 
-        def vector(name: str) -> Tensor:
-            found = weights.values(name, torch.float32)
-            return (found + spec.norm_offset).to(device, dtype)
+        def gain(name: str) -> Tensor:
+            return (weights.values(name, torch.float32) + spec.norm_offset).to(device)
 
-        def norm(name: str) -> Tensor | None:
-            return vector(name) if name in names else None
+        def norm(name: str) -> Norm:
+            return Norm.of(gain(name), spec.eps, dtype)
+
+        def norm_if_any(name: str) -> Norm | None:
+            return norm(name) if name in names else None
+
+        def qk_norm(at: str) -> Norm | None:
+            if f"{at}.attn_q_norm.weight" not in names:
+                return None
+            q, k = gain(f"{at}.attn_q_norm.weight"), gain(f"{at}.attn_k_norm.weight")
+            return Norm.of(torch.cat([q.expand(spec.heads, -1), k.expand(spec.kv_heads, -1)]), spec.eps, dtype)
 
         def linear(*parts: str) -> Linear:
             return load_linear(weights, parts, dtype, device)
@@ -82,23 +90,24 @@ class Decoder:
             at = f"blk.{i}"
             self.layers.append(
                 Layer(
-                    attn_norm=vector(f"{at}.attn_norm.weight"),
+                    attn_norm=norm(f"{at}.attn_norm.weight"),
                     qkv=linear(f"{at}.attn_q", f"{at}.attn_k", f"{at}.attn_v"),
-                    q_norm=norm(f"{at}.attn_q_norm.weight"),
-                    k_norm=norm(f"{at}.attn_k_norm.weight"),
+                    qk_norm=qk_norm(at),
                     attn_output=linear(f"{at}.attn_output"),
-                    post_attention_norm=norm(f"{at}.post_attention_norm.weight"),
-                    ffn_norm=vector(f"{at}.ffn_norm.weight"),
+                    post_attention_norm=norm_if_any(f"{at}.post_attention_norm.weight"),
+                    ffn_norm=norm(f"{at}.ffn_norm.weight"),
                     gate_up=linear(f"{at}.ffn_gate", f"{at}.ffn_up"),
                     ffn_down=linear(f"{at}.ffn_down"),
-                    post_ffw_norm=norm(f"{at}.post_ffw_norm.weight"),
+                    post_ffw_norm=norm_if_any(f"{at}.post_ffw_norm.weight"),
                 )
             )
             if progress is not None and not progress((i + 1) / (spec.layers + 1)):
                 raise InterruptedError
-        self.output_norm = vector("output_norm.weight")
-        self.output = linear("output") if "output.weight" in names else Linear.dense(self.embedding, None)
+        self.output_norm = norm("output_norm.weight")
+        self.output = linear("output") if "output.weight" in names else dense(self.embedding, None)
         factors = weights.values("rope_freqs.weight", torch.float32) if "rope_freqs.weight" in names else None
+        # Of a head's values, with its halves exchanged.
+        self._exchanged = torch.arange(spec.head, device=device).roll(spec.head // 2)
         self._frequencies = (
             _frequencies(spec, spec.rope, factors, device),
             _frequencies(spec, spec.rope_windowed, None, device),
@@ -127,17 +136,18 @@ class Decoder:
         tapped: list[Tensor] = []
         for i, layer in enumerate(self.layers):
             windowed = spec.windowed[i]
-            h = layer.qkv(self._norm(x, layer.attn_norm))
-            h = layer.attn_output(self._attention(h, layer, i, turns[windowed], windowed, blocks, cache))
-            x = x + (h if layer.post_attention_norm is None else self._norm(h, layer.post_attention_norm))
-            gate, up = layer.gate_up(self._norm(x, layer.ffn_norm)).chunk(2, dim=-1)
-            h = layer.ffn_down((F.gelu(gate, approximate="tanh") if spec.gelu else F.silu(gate)) * up)
-            x = x + (h if layer.post_ffw_norm is None else self._norm(h, layer.post_ffw_norm))
+            h = self._attention(layer.qkv(layer.attn_norm(x)), layer, i, turns[windowed], windowed, blocks, cache)
+            norm = layer.post_attention_norm
+            x = layer.attn_output(h, x) if norm is None else x + norm(layer.attn_output(h))
+            gate, up = layer.gate_up(layer.ffn_norm(x)).view(-1, 2, spec.hidden).unbind(1)
+            h = (F.gelu(gate, approximate="tanh") if spec.gelu else F.silu(gate)).mul_(up)
+            norm = layer.post_ffw_norm
+            x = layer.ffn_down(h, x) if norm is None else x + norm(layer.ffn_down(h))
             if i in taps:
                 tapped.append(x)
         if wanted is None:
             return x.new_zeros(0, spec.vocabulary, dtype=torch.float32), tapped
-        logits = self.output(self._norm(x if len(wanted) == len(x) else x[wanted], self.output_norm)).float()
+        logits = self.output(self.output_norm(x if len(wanted) == len(x) else x[wanted])).float()
         if spec.logit_cap:
             logits = torch.tanh(logits / spec.logit_cap) * spec.logit_cap
         return logits, tapped
@@ -153,36 +163,42 @@ class Decoder:
         cache: Cache,
     ) -> Tensor:
         spec = self.spec
-        rows, n_turned = len(qkv), spec.heads + spec.kv_heads
-        heads = qkv.view(rows, n_turned + spec.kv_heads, spec.head)
-        turned, values = heads[:, :n_turned], heads[:, n_turned:]
-        if layer.q_norm is not None and layer.k_norm is not None:
-            turned = torch.cat(
-                [self._norm(turned[:, : spec.heads], layer.q_norm), self._norm(turned[:, spec.heads :], layer.k_norm)],
-                dim=1,
+        rows = len(qkv)
+        heads = qkv.view(rows, -1, spec.head)
+        if layer.qk_norm is not None:
+            n_turned = spec.heads + spec.kv_heads
+            heads = torch.cat([layer.qk_norm(heads[:, :n_turned]), heads[:, n_turned:]], dim=1)
+        cos, sin = turn
+        heads = torch.addcmul(heads * cos, heads.index_select(-1, self._exchanged), sin)
+        q, kv = heads[:, : spec.heads], heads[:, spec.heads :].view(rows, 2, spec.kv_heads, spec.head)
+        if len(blocks) == 1:
+            out = blocks[0].attend(i, cache, q, kv, spec.scale, spec.attention_cap, windowed=windowed)
+        else:
+            out = torch.cat(
+                [
+                    block.attend(
+                        i, cache, q[block.rows], kv[block.rows], spec.scale, spec.attention_cap, windowed=windowed
+                    )
+                    for block in blocks
+                ]
             )
-        turned = _rotate(turned, turn)
-        out = []
-        for block in blocks:
-            rows_ = block.rows
-            q, k, v = turned[rows_, : spec.heads], turned[rows_, spec.heads :], values[rows_]
-            out.append(block.attend(i, cache, q, k, v, spec.scale, spec.attention_cap, windowed=windowed))
-        return (out[0] if len(out) == 1 else torch.cat(out)).reshape(rows, spec.heads * spec.head)
-
-    def _norm(self, x: Tensor, gain: Tensor) -> Tensor:
-        return F.rms_norm(x, gain.shape, gain, self.spec.eps)
+        return out.reshape(rows, -1)
 
     def _turn(self, positions: Tensor, frequencies: Tensor) -> tuple[Tensor, Tensor]:
-        angles = positions.float().unsqueeze(1) * frequencies
-        both = torch.cat([angles, angles], dim=1)
-        return both.cos().to(self.dtype).unsqueeze(1), both.sin().to(self.dtype).unsqueeze(1)
+        """Cosines and sines that turn the heads of queries and keys, and leave those of values: [rows, all heads, head].
 
-
-def _rotate(x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
-    """x: [rows, heads, head]; its halves are the two coordinates of each pair."""
-    cos, sin = turn
-    half = x.shape[-1] // 2
-    return x * cos + torch.cat([-x[..., half:], x[..., :half]], dim=-1) * sin
+        A head's halves are the two coordinates of each pair; the sines are those of the halves exchanged.
+        """
+        spec = self.spec
+        angles = (positions.float().unsqueeze(1) * frequencies).unsqueeze(1)
+        sin, cos = angles.sin(), angles.cos()
+        turned = (len(positions), spec.heads + spec.kv_heads, spec.head)
+        left = (len(positions), spec.kv_heads, spec.head)
+        cos, sin = torch.cat([cos, cos], dim=-1).to(self.dtype), torch.cat([-sin, sin], dim=-1).to(self.dtype)
+        return (
+            torch.cat([cos.expand(turned), cos.new_ones(left)], dim=1),
+            torch.cat([sin.expand(turned), sin.new_zeros(left)], dim=1),
+        )
 
 
 def _frequencies(spec: Spec, rope: Rope, factors: Tensor | None, device: torch.device) -> Tensor:

@@ -46,7 +46,8 @@ def bytes_of(target: PytorchTarget) -> Mapping[str, int]:
     while stack:
         one = stack.pop()
         if isinstance(one, Tensor):
-            tensors[one.data_ptr()] = one
+            # Views share memory; reordered weights do not say where theirs is.
+            tensors[id(one) if one.is_mkldnn else one.data_ptr()] = one
         elif isinstance(one, tuple):
             stack += one
         elif hasattr(one, "__slots__"):

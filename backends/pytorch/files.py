@@ -17,40 +17,58 @@ from pardec_chat.backends.memory import Shape
 from pardec_chat.backends.model_file import ModelFile
 from pardec_chat.backends.pytorch.folder_vocabulary import FolderVocabulary
 from pardec_chat.backends.pytorch.model import read_config
-from pardec_chat.backends.pytorch.spec import of_config
-from pardec_chat.backends.pytorch.weights import shards
+from pardec_chat.backends.pytorch.spec import of_config, of_gguf
+from pardec_chat.backends.pytorch.weights import check_types, shards
 
-#: Bytes of a number in the default types of weights and cache.
-_BYTES: Final = 2
 #: More than this is no header of a safetensors file.
 _MOST_HEADER: Final = 1 << 27
 
 
-def read_model(path: Path, *, in_blocks: bool) -> ModelFile:
-    """Describe what lies at `path`; in_blocks: weights stay as they lie in the file. Raises ModelUnreadable."""
-    if path.is_dir():
-        return _folder(path)
+def read_model(path: Path, number: int, *, in_blocks: bool, reordered: bool) -> ModelFile:
+    """Describe what lies at `path`. Raises ModelUnreadable, also for what this runtime cannot run.
+
+    number: bytes of one in weights and cache. in_blocks: weights stay as they lie in a GGUF file. reordered: the output is not
+    the table of embeddings, even where its numbers are.
+    """
+    found = _folder(path, number) if path.is_dir() else _gguf(path, number, in_blocks=in_blocks)
+    return found if reordered else replace(found, shape=replace(found.shape, repacked=0))
+
+
+def _gguf(path: Path, number: int, *, in_blocks: bool) -> ModelFile:
     found = gguf_model.read_model(path)
     if not found.is_model:
         return found
+    headers = [read(part) for part in gguf_model.parts(path)]
+    of_gguf(headers[0], 1)
+    for header in headers:
+        check_types(header)
     shape = found.shape
-    weights = shape.weights
-    if not in_blocks:
-        headers = [read(part) for part in gguf_model.parts(path)]
-        weights = sum(prod(tensor.shape) * _BYTES for header in headers for tensor in header.tensors)
-    # The static cache keeps everything, windows included.
-    kept = shape.cache_per_token + shape.window_per_token
+    tensors = [tensor for header in headers for tensor in header.tensors]
+    weights = shape.weights if in_blocks else sum(prod(tensor.shape) for tensor in tensors) * number
+    table = sum(prod(tensor.shape) for tensor in tensors if tensor.name == "token_embd.weight")
+    # The static cache keeps everything, windows included; what is planned are numbers of 16 bits.
+    kept = (shape.cache_per_token + shape.window_per_token) * number // 2
     return replace(
         found,
-        shape=replace(shape, weights=weights, cache_per_token=kept, window=0, window_per_token=0, repacked=0),
+        shape=replace(
+            shape,
+            weights=weights,
+            cache_per_token=kept,
+            window=0,
+            window_per_token=0,
+            repacked=table * number if shape.tied else 0,
+            mapped=False,
+        ),
         cache="full" if found.cache == "sliding window" else found.cache,
     )
 
 
-def _folder(folder: Path) -> ModelFile:
+def _folder(folder: Path, number: int) -> ModelFile:
     config = read_config(folder)
     spec = of_config(config, folder.name)
     paths = shards(folder)
+    sizes = {name: size for path in paths for name, size in _sizes(path).items()}
+    tied = not any(name.endswith("lm_head.weight") for name in sizes)
 
     def vocabulary() -> TokenTable:
         found = FolderVocabulary(folder, spec.vocabulary, config)
@@ -65,13 +83,15 @@ def _folder(folder: Path) -> ModelFile:
         size=sum(path.stat().st_size for path in paths),
         shape=Shape(
             name=folder.name,
-            weights=sum(_n_values(path) for path in paths) * _BYTES,
+            weights=sum(sizes.values()) * number,
             layers=spec.layers,
-            cache_per_token=spec.layers * 2 * spec.kv_heads * spec.head * _BYTES,
+            cache_per_token=spec.layers * 2 * spec.kv_heads * spec.head * number,
             vocabulary=spec.vocabulary,
             context=spec.context,
             width=max(spec.width, spec.hidden),
             head=spec.head,
+            repacked=spec.vocabulary * spec.width * number if tied else 0,
+            mapped=False,
         ),
         cache="full",
         tokenizer="tokenizer.json",
@@ -80,14 +100,14 @@ def _folder(folder: Path) -> ModelFile:
     )
 
 
-def _n_values(path: Path) -> int:
-    """Numbers in a safetensors file, from its header."""
+def _sizes(path: Path) -> dict[str, int]:
+    """How many numbers each tensor of a safetensors file has, from its header."""
     try:
         with path.open("rb") as file:
             (length,) = struct.unpack("<Q", file.read(8))
             if length > _MOST_HEADER:
                 raise ValueError("no header")
             header = json.loads(file.read(length))
-        return sum(prod(one["shape"]) for name, one in header.items() if name != "__metadata__")
+        return {name: prod(one["shape"]) for name, one in header.items() if name != "__metadata__"}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
         raise ModelUnreadable(f"{path} is damaged.", "Fetch the file again.") from error

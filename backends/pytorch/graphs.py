@@ -40,15 +40,15 @@ class DeviceBlock:
     window: int
 
     def attend(
-        self, layer: int, cache: Cache, q: Tensor, k: Tensor, v: Tensor, scale: float, softcap: float, *, windowed: bool
+        self, layer: int, cache: Cache, q: Tensor, kv: Tensor, scale: float, softcap: float, *, windowed: bool
     ) -> Tensor:
         """See `cache.Block`."""
         from pardec_chat.kernels.tree_attention import triton as kernel
 
-        keys, values = cache.data[layer, 0, self.slot], cache.data[layer, 1, self.slot]
+        place = cache.data[layer, :, self.slot]
         cells = self.start + torch.arange(len(q), device=q.device)
-        keys.index_copy_(1, cells, k.transpose(0, 1))
-        values.index_copy_(1, cells, v.transpose(0, 1))
+        place.index_copy_(2, cells, kv.permute(1, 2, 0, 3))
+        keys, values = place.unbind(0)
         window = self.window if windowed else 0
         return kernel.attend(q, keys, values, self.mask, self.start, self.depths, scale, softcap=softcap, window=window)
 

@@ -2,59 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Final
 
 import torch
-import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from pardec_chat.backends.pytorch.weights import Packed, Weights
 from pardec_chat.kernels.quant_matmul import torch_reference as blocks
 
 #: Formats that stay in blocks on a GPU.
-KEPT = frozenset({blocks.Q4_0, blocks.Q8_0, blocks.Q4_K, blocks.Q5_K, blocks.Q6_K})
+KEPT: Final = frozenset({blocks.Q4_0, blocks.Q8_0, blocks.Q4_K, blocks.Q5_K, blocks.Q6_K})
+
+
+class Linear(ABC):
+    """x [rows, K] → [rows, N]."""
+
+    @abstractmethod
+    def __call__(self, x: Tensor, onto: Tensor | None = None) -> Tensor:
+        """The product, with the bias where there is one, and added to `onto` [rows, N] where that is given."""
 
 
 @dataclass(frozen=True, slots=True)
-class Linear:
-    """x [rows, K] → [rows, N]. parts: one product each, their outputs side by side."""
+class Dense(Linear):
+    """Weights in the activations' own dtype; transposed: [K, N], a view of rows [N, K]."""
 
-    parts: tuple[Callable[[Tensor], Tensor], ...]
+    transposed: Tensor
     bias: Tensor | None
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """The product, with the bias where there is one."""
-        outputs = [part(x) for part in self.parts]
-        found = outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=-1)
-        return found if self.bias is None else found + self.bias
-
-    @staticmethod
-    def dense(weight: Tensor, bias: Tensor | None) -> Linear:
-        """Of a matrix [N, K] in the activations' own dtype."""
-        return Linear((_Dense(weight, bias),), None)
+    def __call__(self, x: Tensor, onto: Tensor | None = None) -> Tensor:
+        """See `Linear`."""
+        if onto is None:
+            return torch.mm(x, self.transposed) if self.bias is None else torch.addmm(self.bias, x, self.transposed)
+        return torch.addmm(onto if self.bias is None else onto + self.bias, x, self.transposed)
 
 
 @dataclass(frozen=True, slots=True)
-class _Dense:
+class Reordered(Linear):
+    """Weights in the order that oneDNN multiplies them in, on a CPU.
+
+    It reads them as fast as memory gives them, for one row as for sixteen, which rows of weights one after the other do not
+    allow in 16 bits.
+    """
+
     weight: Tensor
     bias: Tensor | None
 
-    def __call__(self, x: Tensor) -> Tensor:
-        return F.linear(x, self.weight, self.bias)
+    def __call__(self, x: Tensor, onto: Tensor | None = None) -> Tensor:
+        """See `Linear`."""
+        found: Tensor
+        if onto is None:
+            found = torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, "none", [], "")
+        else:
+            found = torch.ops.mkldnn._linear_pointwise.binary(x, onto, self.weight, self.bias, "add")
+        return found
+
+    @staticmethod
+    def of(weight: Tensor, bias: Tensor | None) -> Reordered:
+        """Of a matrix [N, K]. Ordered for one row: what suits that suits more."""
+        return Reordered(torch.ops.mkldnn._reorder_linear_weight(weight, 1), bias)
 
 
 @dataclass(frozen=True, slots=True)
-class _InBlocks:
-    """On a GPU: the weights are read as they lie in the file."""
+class InBlocks(Linear):
+    """On a GPU: the weights are read as they lie in the file. parts: one product each, their outputs side by side."""
 
-    packed: Packed
+    parts: tuple[Packed, ...]
+    bias: Tensor | None
 
-    def __call__(self, x: Tensor) -> Tensor:
+    def __call__(self, x: Tensor, onto: Tensor | None = None) -> Tensor:
+        """See `Linear`."""
         from pardec_chat.kernels.quant_matmul.triton import matmul
 
-        found: Tensor = matmul(self.packed.kind, self.packed.raw, x)
-        return found
+        outputs = [matmul(part.kind, part.raw, x) for part in self.parts]
+        found: Tensor = outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=-1)
+        found = found if self.bias is None else found + self.bias
+        return found if onto is None else onto + found
+
+
+def dense(weight: Tensor, bias: Tensor | None) -> Linear:
+    """Of a matrix [N, K] in the activations' own dtype, on its device."""
+    if reorders(weight.dtype, weight.device):
+        return Reordered.of(weight, bias)
+    return Dense(weight.t(), bias)
 
 
 def load_linear(weights: Weights, names: Sequence[str], dtype: torch.dtype, device: torch.device) -> Linear:
@@ -64,9 +97,9 @@ def load_linear(weights: Weights, names: Sequence[str], dtype: torch.dtype, devi
     bias = torch.cat(biases).to(device) if biases else None
     if device.type == "cuda" and all(one.kind in KEPT for one in packed):
         kept = [Packed(one.kind, one.raw.contiguous().to(device), one.columns) for one in packed]
-        return Linear(tuple(_InBlocks(one) for one in _joined(kept)), bias)
+        return InBlocks(tuple(_joined(kept)), bias)
     values = [weights.values(f"{name}.weight", dtype) for name in names]
-    return Linear.dense((values[0] if len(values) == 1 else torch.cat(values)).to(device), bias)
+    return dense((values[0] if len(values) == 1 else torch.cat(values)).to(device), bias)
 
 
 def _joined(packed: Sequence[Packed]) -> list[Packed]:
@@ -78,3 +111,20 @@ def _joined(packed: Sequence[Packed]) -> list[Packed]:
         else:
             found.append(one)
     return found
+
+
+def reorders(dtype: torch.dtype, device: torch.device) -> bool:
+    """Whether weights are kept in another order: 16-bit ones on a CPU; in 32 bits that is slower for one row."""
+    return device.type == "cpu" and dtype == torch.bfloat16 and _can_reorder()
+
+
+@cache
+def _can_reorder() -> bool:
+    """Whether this torch and this CPU multiply with reordered 16-bit weights: that takes AVX-512, and oneDNN."""
+    ones = torch.ones(16, 16, dtype=torch.bfloat16)
+    try:
+        found = Reordered.of(ones, ones[0])(ones[:1])
+        onto = Reordered.of(ones, None)(ones[:1], ones[:1])
+    except (RuntimeError, AttributeError):
+        return False
+    return bool((found == 17).all() and (onto == 17).all())

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import torch
 
-from pardec_chat.backends.base import LoadOptions, Runtime, Target
+from pardec_chat.backends.base import LoadOptions, NumberType, Runtime, Target
 from pardec_chat.backends.machine import Machine
 from pardec_chat.backends.model_file import ModelFile
-from pardec_chat.backends.pytorch import files
+from pardec_chat.backends.pytorch import device as devices
+from pardec_chat.backends.pytorch import files, linear
 from pardec_chat.backends.pytorch.target import PytorchTarget
 
 
@@ -19,9 +20,13 @@ class PytorchRuntime(Runtime):
 
     name = "pytorch"
 
-    def read_model(self, path: Path) -> ModelFile:
+    def read_model(self, path: Path, dtype: NumberType = "auto") -> ModelFile:
         """See `Runtime`. From headers alone; the memory is what it takes on this runtime."""
-        return files.read_model(path, in_blocks=torch.cuda.is_available())
+        device = devices.choose(None)
+        number = devices.number_type(dtype, device)
+        return files.read_model(
+            path, number.itemsize, in_blocks=device.type == "cuda", reordered=linear.reorders(number, device)
+        )
 
     def usable(self, machine: Machine) -> Machine:
         """See `Runtime`."""

@@ -85,13 +85,8 @@ class GgufWeights(Weights):
                 view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
             self._views.append(view)
             whole = torch.frombuffer(view, dtype=torch.uint8)
-            for place in header.tensors:
-                if not blocks.readable(place.type):
-                    raise ModelUnreadable(
-                        f"{header.path.name} has tensors of type {place.type}, which the pytorch runtime cannot read.",
-                        "Take the llamacpp runtime, or a Q4_K_M, Q6_K or Q8_0 file of the model.",
-                    )
-                self._places[place.name] = (place, whole)
+            check_types(header)
+            self._places |= {place.name: (place, whole) for place in header.tensors}
 
     @property
     def names(self) -> frozenset[str]:
@@ -123,6 +118,16 @@ class GgufWeights(Weights):
         """See `Weights`. The maps go when the last tensor that looks into them does."""
         self._places.clear()
         self._views.clear()
+
+
+def check_types(header: Header) -> None:
+    """Raises ModelUnreadable for a file with types of tensors that are not known here."""
+    for tensor in header.tensors:
+        if not blocks.readable(tensor.type):
+            raise ModelUnreadable(
+                f"{header.path.name} has tensors of type {tensor.type}, which the pytorch runtime cannot read.",
+                "Take the llamacpp runtime, or a Q4_K_M, Q6_K or Q8_0 file of the model.",
+            )
 
 
 #: Names in Hugging Face folders → ours; of layers, then of the whole.

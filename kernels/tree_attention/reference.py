@@ -54,7 +54,10 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float, s
     kv_heads = k.shape[0]
     groups = heads // kv_heads
     # The heads of a group share keys and values: they are more rows of the same product.
-    stacked = q.view(rows, kv_heads, groups, head).permute(1, 2, 0, 3).reshape(kv_heads, groups * rows, head)
+    if rows == 1:
+        stacked = q.view(kv_heads, groups, head)
+    else:
+        stacked = q.view(rows, kv_heads, groups, head).permute(1, 2, 0, 3).reshape(kv_heads, groups * rows, head)
     repeated = None if mask is None else mask.repeat(groups, 1)
     if softcap:
         scores = torch.tanh(stacked.float() @ k.float().transpose(1, 2) * (scale / softcap)) * softcap
@@ -65,4 +68,6 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float, s
         out = F.scaled_dot_product_attention(
             stacked.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0), attn_mask=repeated, scale=scale
         )[0]
+    if rows == 1:
+        return out.reshape(1, heads, head)
     return out.view(kv_heads, groups, rows, head).permute(2, 0, 1, 3).reshape(rows, heads, head)

@@ -23,6 +23,7 @@ from transformers.models.qwen2 import Qwen2Config
 
 from pardec_chat.backends.base import LoadOptions
 from pardec_chat.backends.drafters.draft_model import DraftModel
+from pardec_chat.backends.pytorch.model import open_model
 from pardec_chat.backends.pytorch.runtime import make
 from pardec_chat.backends.pytorch.target import PytorchTarget
 from pardec_chat.tests.decode import generate
@@ -34,6 +35,19 @@ _PROMPTS = (
 )
 #: Guesses of theirs that are tried beside its own schedule.
 _CONSTANT = (3, 5)
+#: Our names for tensors → theirs.
+_NAMES = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
+_LAYER_NAMES = {
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+    "attn_norm": "input_layernorm",
+    "ffn_norm": "post_attention_layernorm",
+}
 
 
 class _Clock:
@@ -55,17 +69,15 @@ class _Clock:
 def _theirs(model: Any, ids: list[int], n: int, **options: Any) -> tuple[float, list[int]]:
     """Tokens a second behind the first, and the new tokens."""
     clock = _Clock()
+    start = perf_counter()
     with torch.inference_mode():
         found = model.generate(
             torch.tensor([ids]), max_new_tokens=n, do_sample=False, streamer=None if options else clock, **options
         )[0].tolist()
+    whole = perf_counter() - start
     if not options:
         return (len(clock.times) - 2) / (clock.times[-1] - clock.times[1]), found[len(ids) :]
     # Assisted generation takes no streamer: its prompt is timed by itself.
-    start = perf_counter()
-    with torch.inference_mode():
-        model.generate(torch.tensor([ids]), max_new_tokens=n, do_sample=False, **options)
-    whole = perf_counter() - start
     start = perf_counter()
     with torch.inference_mode():
         model(torch.tensor([ids]))
@@ -73,10 +85,11 @@ def _theirs(model: Any, ids: list[int], n: int, **options: Any) -> tuple[float, 
     return (len(found) - len(ids)) / (whole - (perf_counter() - start)), found[len(ids) :]
 
 
-def _hf(target: PytorchTarget) -> Any:
-    """transformers' model of the same family on the very tensors of ours, so that memory is taken once."""
+def _hf(path: Path, dtype: torch.dtype) -> Any:
+    """transformers' model of the same family on the same numbers, which it keeps in its own way."""
     transformers.utils.logging.set_verbosity_error()
-    spec, decoder = target.decoder.spec, target.decoder
+    model_file = open_model(path)
+    spec, weights = model_file.spec, model_file.weights
     make_config = {"llama": LlamaConfig, "qwen2": Qwen2Config}[spec.family]
     config = make_config(
         vocab_size=spec.vocabulary,
@@ -92,35 +105,21 @@ def _hf(target: PytorchTarget) -> Any:
         attn_implementation="sdpa",
     )
     with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(config, dtype=decoder.dtype).eval()
-    state = {"model.embed_tokens.weight": decoder.embedding, "model.norm.weight": decoder.output_norm}
-    state["lm_head.weight"] = _dense(decoder.output)[0]
-    sizes = (spec.heads * spec.head, spec.kv_heads * spec.head, spec.kv_heads * spec.head)
-    for i, layer in enumerate(decoder.layers):
-        at = f"model.layers.{i}"
-        weight, bias = _dense(layer.qkv)
-        for name, part in zip("qkv", weight.split(sizes), strict=True):
-            state[f"{at}.self_attn.{name}_proj.weight"] = part
-        if bias is not None:
-            for name, part in zip("qkv", bias.split(sizes), strict=True):
-                state[f"{at}.self_attn.{name}_proj.bias"] = part
-        gate, up = _dense(layer.gate_up)[0].chunk(2)
-        state |= {f"{at}.mlp.gate_proj.weight": gate, f"{at}.mlp.up_proj.weight": up}
-        state[f"{at}.mlp.down_proj.weight"] = _dense(layer.ffn_down)[0]
-        state[f"{at}.self_attn.o_proj.weight"] = _dense(layer.attn_output)[0]
-        state |= {
-            f"{at}.input_layernorm.weight": layer.attn_norm,
-            f"{at}.post_attention_layernorm.weight": layer.ffn_norm,
-        }
+        model = AutoModelForCausalLM.from_config(config, dtype=dtype).eval()
+    state = {}
+    for name in weights.names:
+        _, _, rest = name.partition("blk.")
+        layer, _, inner = rest.partition(".")
+        stem, _, end = (inner or name).rpartition(".")
+        theirs = f"model.layers.{layer}.{_LAYER_NAMES[stem]}" if rest else _NAMES[stem]
+        state[f"{theirs}.{end}"] = weights.values(name, dtype)
+    state.setdefault("lm_head.weight", state["model.embed_tokens.weight"])
+    weights.close()
     missing, unexpected = model.load_state_dict(state, strict=True, assign=True)
     assert not missing and not unexpected
     # What is no weight was made without memory too.
     model.model.rotary_emb = type(model.model.rotary_emb)(config=config)
     return model
-
-
-def _dense(linear: Any) -> tuple[torch.Tensor, torch.Tensor | None]:
-    return linear.parts[0].weight, linear.parts[0].bias
 
 
 def main() -> None:
@@ -141,13 +140,13 @@ def main() -> None:
     draft = None
     if arguments.draft is not None:
         draft = runtime.load(LoadOptions(arguments.draft, n_ctx=512, branches=64, draft=True, dtype=arguments.dtype))
-    theirs = None if arguments.alone else _hf(target)
+    theirs = None if arguments.alone else _hf(arguments.target, target.decoder.dtype)
     assistant = None
     if isinstance(draft, PytorchTarget) and not arguments.alone:
-        assistant = _hf(draft)
+        assistant = _hf(arguments.draft, target.decoder.dtype)
     speeds: dict[tuple[str, str], list[float]] = {}
     for round_ in range(arguments.rounds + 1):  # the first one warms up
-        for prompt in _PROMPTS:
+        for prompt in _PROMPTS if round_ else _PROMPTS[:1]:
             text = f"<|im_start|>user\n{prompt}<|im_end|>\n<|im_start|>assistant\n"
             ids = target.vocabulary.encode(text, add_special=target.vocabulary.begins_with_bos, parse_special=True)
             n = arguments.tokens if round_ else 8

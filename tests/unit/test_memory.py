@@ -130,6 +130,11 @@ def test_H02_what_is_given_back_counts_as_free() -> None:
     assert plan(Wish(TARGET), machine(GB), reclaimed=held).free[HOST] == GB + memory.PROGRAM + held[HOST]
 
 
+def test_H02_weights_that_are_no_pages_of_a_file_are_given_back() -> None:
+    held = plan(Wish(replace(TARGET, mapped=False), n_ctx=4096), machine(10 * GB))
+    assert held.given_back() == {HOST: held.need_of_models()}
+
+
 def test_own_kernels_keep_the_weights_once_and_a_tied_table_twice() -> None:
     shape = replace(TARGET, repacked=GB, tied=GB // 4)
     packed = plan(Wish(shape, n_ctx=4096, packed=True), machine(10 * GB))
