@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import struct
 from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import Final
 
-from pardec_chat.backends.decoding.pairing import TokenTable
-from pardec_chat.backends.errors import ModelUnreadable
+from pardec_chat.backends.folder import read_config, shards, tensors
 from pardec_chat.backends.gguf import model as gguf_model
 from pardec_chat.backends.gguf.header import read
 from pardec_chat.backends.memory import Shape
 from pardec_chat.backends.model_file import ModelFile
-from pardec_chat.backends.pytorch.folder_vocabulary import FolderVocabulary
-from pardec_chat.backends.pytorch.model import read_config
 from pardec_chat.backends.pytorch.spec import of_config
-from pardec_chat.backends.pytorch.weights import shards
+from pardec_chat.backends.vocabulary.folder import FolderVocabulary
 
 #: Bytes of a number in the default types of weights and cache.
 _BYTES: Final = 2
-#: More than this is no header of a safetensors file.
-_MOST_HEADER: Final = 1 << 27
 
 
 def read_model(path: Path, *, in_blocks: bool) -> ModelFile:
@@ -52,11 +45,6 @@ def _folder(folder: Path) -> ModelFile:
     spec = of_config(config, folder.name)
     paths = shards(folder)
 
-    def vocabulary() -> TokenTable:
-        found = FolderVocabulary(folder, spec.vocabulary, config)
-        special = frozenset(i for i in range(found.size) if found.is_control(i) or not found.piece(i))
-        return TokenTable([found.text(i).encode() for i in range(found.size)], special)
-
     return ModelFile(
         path=folder,
         name=folder.name,
@@ -65,7 +53,7 @@ def _folder(folder: Path) -> ModelFile:
         size=sum(path.stat().st_size for path in paths),
         shape=Shape(
             name=folder.name,
-            weights=sum(_n_values(path) for path in paths) * _BYTES,
+            weights=sum(n for path in paths for _, n, _ in tensors(path)) * _BYTES,
             layers=spec.layers,
             cache_per_token=spec.layers * 2 * spec.kv_heads * spec.head * _BYTES,
             vocabulary=spec.vocabulary,
@@ -76,18 +64,5 @@ def _folder(folder: Path) -> ModelFile:
         cache="full",
         tokenizer="tokenizer.json",
         width=spec.width,
-        vocabulary=vocabulary,
+        vocabulary=lambda: FolderVocabulary(folder, spec.vocabulary, config).table(),
     )
-
-
-def _n_values(path: Path) -> int:
-    """Numbers in a safetensors file, from its header."""
-    try:
-        with path.open("rb") as file:
-            (length,) = struct.unpack("<Q", file.read(8))
-            if length > _MOST_HEADER:
-                raise ValueError("no header")
-            header = json.loads(file.read(length))
-        return sum(prod(one["shape"]) for name, one in header.items() if name != "__metadata__")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
-        raise ModelUnreadable(f"{path} is damaged.", "Fetch the file again.") from error
