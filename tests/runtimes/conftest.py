@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,6 +12,8 @@ from pardec_chat.backends.gguf.header import read
 
 #: Tiny models with a running state.
 STATEFUL = ("mamba", "jamba")
+#: Tiny models that the mlx runtime reads as folders of its own, since it reads no such files: the same kinds of cache.
+AS_FOLDERS = ("gemma3", *STATEFUL)
 
 
 class Load(Protocol):
@@ -46,14 +48,36 @@ def in_float32(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(llama_cpp, "llama_context_default_params", params)
 
 
+@pytest.fixture(scope="session")
+def as_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
+    """The MLX folder that stands for a tiny file: of the same architecture and vocabulary, another one for each file."""
+    known: dict[Path, Path] = {}
+
+    def folder(path: Path) -> Path:
+        from pardec_chat.tests import mlx_models
+
+        arch = read(path).text("general.architecture")
+        if arch not in AS_FOLDERS:
+            return path
+        if path not in known:
+            known[path] = mlx_models.write(tmp_path_factory.mktemp("mlx") / path.stem, arch, len(known))
+        return known[path]
+
+    return folder
+
+
 @pytest.fixture
-def load(runtime: Runtime) -> Iterator[Load]:
+def load(runtime: Runtime, as_folder: Callable[[Path], Path]) -> Iterator[Load]:
     targets: list[Target] = []
     numbers = {"dtype": "fp32"} if runtime.name == "pytorch" else {}
 
     def make(path: Path, **options: Any) -> Target:
         if runtime.name == "pytorch" and read(path).text("general.architecture") in STATEFUL:
             pytest.skip("this runtime has no running states, and says so at load")
+        if runtime.name == "mlx":
+            if options.get("branches"):
+                pytest.skip("this runtime checks chains alone, and says so")
+            path = as_folder(path)
         targets.append(runtime.load(LoadOptions(path, **{"n_ctx": 256, "threads": 1, **numbers, **options})))
         return targets[-1]
 

@@ -133,9 +133,9 @@ def test_D02_every_drafter_gives_the_text_of_plain_decoding(load: LoadFolder, ar
 
 
 @pytest.mark.parametrize("arch", ["gemma3", "qwen3_5"])
-@pytest.mark.parametrize("depth", [1, 4, 32])
+@pytest.mark.parametrize("depth", [1, 5])
 def test_D01_a_text_far_longer_than_the_window(load: LoadFolder, folders: Folders, arch: str, depth: int) -> None:
-    n = 400  # the buffer of a window is full at 256 rows
+    n = 280  # the buffer of a window is full at 256 rows
     wanted = of_mlx_lm(folders(arch), n)
     target = load(arch)
     for drafter in (Fixed(PROMPT + wrong_at(wanted, 3)), DraftModel(load(arch, 1, draft=True))):
