@@ -121,7 +121,7 @@ def load(headers: Sequence[Header], vocabulary: int) -> Any:
 
 def _read(path: Path, family: str) -> dict[str, Any]:
     try:
-        found = mx.load(str(path), format="gguf")
+        found: Any = mx.load(str(path), format="gguf")
     except RuntimeError as error:
         raise ModelUnreadable(f"MLX cannot read {path.name}: {error}.", "Take --runtime llamacpp.") from error
     weights = {_mlx_name(name, family): array for name, array in found.items()}

@@ -27,6 +27,8 @@ _CHUNK, _CHUNK_ON_METAL = 128, 512
 #: Plain steps after which the next pass is begun before this one's token is known: a draft that comes then finds its first row
 #: evaluated apart from the others, which costs as much as a pass.
 _AHEAD_AFTER: Final = 8
+#: Computes arrays without waiting for them.
+_begin: Any = mx.async_eval
 
 
 class MlxTarget(Target):
@@ -83,7 +85,7 @@ class MlxTarget(Target):
         """Add cells for `ids` (at most `chunk`), without logits. wait: until they are there."""
         with device.memory_errors(self.path):
             _forward(slot, ids)
-            (mx.eval if wait else mx.async_eval)(slot.memory.arrays())
+            (mx.eval if wait else _begin)(slot.memory.arrays())
 
     def verify(self, items: Sequence[tuple[Slot, Draft, Sampler]]) -> list[Verdict]:
         """See `Target`."""
@@ -130,11 +132,11 @@ class MlxTarget(Target):
         """A plain step whose token stays on the device until the pass behind it has been begun, as mlx-lm decodes."""
         with device.memory_errors(self.path):
             row = slot.ahead if slot.ahead is not None else _forward(slot, slot.committed[-1:])[0]
-            best = mx.argmax(row)
+            best: Any = mx.argmax(row)
             slot.memory.save()
             slot.ahead = slot.memory.forward(best.reshape(1, 1), 1)[0]
-            mx.async_eval(best, slot.ahead)
-            token = int(best.item())
+            _begin(best, slot.ahead)
+            token: int = best.item()
         slot.cells.append(token)
         slot.committed.append(token)
         slot.plain_steps += 1

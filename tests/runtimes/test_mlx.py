@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import gguf
 import numpy as np
 import pytest
 
@@ -22,11 +23,14 @@ from pardec_chat.backends.decoding.sampler import Sampler
 from pardec_chat.backends.drafters.draft_model import DraftModel
 from pardec_chat.backends.drafters.ngram import Ngram
 from pardec_chat.backends.errors import BadSetting, LoadGivenUp, ModelUnreadable
+from pardec_chat.backends.gguf.header import Header, Tensor
+from pardec_chat.backends.mlx.gguf import check
 from pardec_chat.backends.mlx.memory import Memory
 from pardec_chat.backends.mlx.runtime import make
 from pardec_chat.backends.mlx.target import MlxTarget
 from pardec_chat.backends.mlx.window import SLACK, Window
-from pardec_chat.tests import mlx_models
+from pardec_chat.tests import mlx_models, tiny_models
+from pardec_chat.tests.conftest import Tiny
 from pardec_chat.tests.decode import Fixed, generate, never
 from pardec_chat.tests.mlx_models import CONFIGS
 from pardec_chat.tests.tiny_models import EOS, TURN, VOCABULARY, WIDTH, WINDOW
@@ -370,6 +374,55 @@ def test_U03_a_broken_folder_is_named(
     with pytest.raises(ModelUnreadable) as caught:
         runtime.load(LoadOptions(folder, n_ctx=64))
     assert caught.value.next_step
+
+
+# GGUF files
+
+
+@pytest.mark.parametrize(("kind", "bits"), [("Q4_0", 4), ("Q4_1", 4), ("Q8_0", 8)])
+def test_blocks_of_a_file_stay_packed_and_mean_the_same(runtime: Runtime, tmp_path: Path, kind: str, bits: int) -> None:
+    quantised = gguf.GGMLQuantizationType[kind]
+    path = tiny_models.write(tmp_path / "tiny.gguf", "llama", quantised=quantised)
+    target = runtime.load(LoadOptions(path, n_ctx=64))
+    assert isinstance(target, MlxTarget)
+    raw = {tensor.name: tensor for tensor in gguf.GGUFReader(path).tensors}
+    inner = target._model.model
+    modules = {
+        "token_embd": inner.embed_tokens,
+        "output": target._model.lm_head,
+        "blk.0.attn_q": inner.layers[0].self_attn.q_proj,
+        "blk.1.ffn_down": inner.layers[1].mlp.down_proj,
+    }
+    for name, module in modules.items():
+        right = gguf.quants.dequantize(raw[f"{name}.weight"].data, quantised)
+        found = mx.dequantize(module.weight, module.scales, module.biases, group_size=32, bits=bits)
+        assert module.weight.dtype == mx.uint32
+        assert np.abs(np.array(found) - right).max() < 2e-3 * np.abs(right).max()
+    assert sum(target.placed.values()) == runtime.read_model(path).shape.weights
+    wanted = generate(target, PROMPT, params=ON, max_tokens=20).ids
+    drafter = Fixed(PROMPT + wrong_at(wanted, 3))
+    assert generate(target, PROMPT, params=ON, max_tokens=20, drafter=drafter).ids == wanted
+    target.close()
+
+
+def test_K03_a_file_that_mlx_would_expand_or_cannot_read_is_refused_with_the_numbers(
+    runtime: Runtime, tmp_path: Path
+) -> None:
+    path = tiny_models.write(tmp_path / "q5.gguf", "llama", quantised=gguf.GGMLQuantizationType.Q5_0)
+    for call in (runtime.read_model, lambda path: runtime.load(LoadOptions(path))):
+        with pytest.raises(ModelUnreadable, match=r"16 of Q5_0 tensors, which MLX cannot read") as caught:
+            call(path)
+        assert "llamacpp" in caught.value.next_step
+    tensors = (Tensor("a", (256, 1000), 12, 0, 144_000), Tensor("b", (256, 2000), 14, 0, 420_000))
+    header = Header(tmp_path / "k.gguf", 564_000, {"general.architecture": "llama"}, tensors)
+    with pytest.raises(ModelUnreadable, match=r"1 of Q4_K, 1 of Q6_K tensors, which MLX would expand .* 2 MB instead"):
+        check([header])
+
+
+def test_K01_a_running_state_in_a_file_is_refused_at_load(runtime: Runtime, tiny: Tiny) -> None:
+    with pytest.raises(ModelUnreadable, match="mamba") as caught:
+        runtime.load(LoadOptions(tiny("mamba"), n_ctx=64))
+    assert "llamacpp" in caught.value.next_step
 
 
 def test_a_memory_knows_its_kind(load: LoadFolder) -> None:
