@@ -29,10 +29,10 @@ types: $(VENV)/.dev
 contracts: $(VENV)/.dev
 	$(BIN)/lint-imports
 
-# The screens' tests are most of the time, and work alone: two at once. The others measure, or have threads of their own.
+# Two at once; the screens' tests, which watch the clock, apart from those that keep all cores busy.
 unit: $(VENV)/.dev
 	$(BIN)/pardec-chat models pull $(BUILT_IN) --quiet
-	$(BIN)/python -m pytest --ignore=tests/ui
+	$(BIN)/python -m pytest --ignore=tests/ui --numprocesses=2
 	$(BIN)/python -m pytest tests/ui --numprocesses=2
 
 $(VENV)/bin/python:

@@ -122,6 +122,12 @@ class Draft:
         return max(depths(self.parents), default=0)
 
     @property
+    def all_parents(self) -> list[int]:
+        """Parents of the tokens and of the probes behind them, as one tree."""
+        n = len(self.tokens)
+        return [*self.parents, *(parent if parent == -1 else parent + n for parent in self.probes.parents)]
+
+    @property
     def n_rows(self) -> int:
         """Rows of a forward pass that it takes, beside that of the last committed token."""
         return len(self.tokens) + len(self.probes)
@@ -187,6 +193,10 @@ class Verdict:
     def n_accepted(self) -> int:
         """How many of the emitted tokens were drafted."""
         return len(self.path)
+
+
+#: Why nothing that branches can be used where `Capabilities.tree` is false.
+CANNOT_BRANCH = "this model's cache cannot branch on this runtime"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal
 
 from pardec_chat.backends.base import LEAVES, MAX_DEPTH, MAX_NODES
+from pardec_chat.backends.cells import CHUNK
 
 if TYPE_CHECKING:
     from pardec_chat.backends.machine import Machine
@@ -147,8 +148,7 @@ _LIBRARY: Final = 10 * _MIB
 _GPU_RESERVE: Final = 400 * _MIB
 #: What is left to the rest of the machine.
 _HOST_RESERVE: Final = 200 * _MIB
-#: Tokens that are evaluated at once in a prefill, and how many activations of the widest kind are alive then.
-_CHUNK: Final = 128
+#: How many activations of the widest kind are alive in a prefill.
 _ALIVE: Final = 3
 #: Sliding-window caches are made in steps of so many tokens.
 _WINDOW_STEP: Final = 256
@@ -273,7 +273,7 @@ def _demand(of: Literal["target", "draft"], shape: Shape, wish: Wish, n_ctx: int
     branches = of == "target" and not shape.window and not shape.state
     rows = wish.slots * (2 + MAX_NODES + LEAVES if branches else 1 + MAX_DEPTH)
     # A draft model runs ahead of what is committed, so its windows keep everything, see the llamacpp runtime.
-    window = n_ctx if of == "draft" else min(n_ctx, _padded(shape.window + _CHUNK))
+    window = n_ctx if of == "draft" else min(n_ctx, _padded(shape.window + CHUNK))
     kept = shape.cache_per_token * n_ctx + shape.window_per_token * window
     logits = rows * shape.vocabulary * 4
     return _Demand(
@@ -282,7 +282,7 @@ def _demand(of: Literal["target", "draft"], shape: Shape, wish: Wish, n_ctx: int
         weights=shape.weights,
         repacked=shape.tied if wish.packed else shape.repacked,
         cache=int(kept * wish.slots * _SIZE_OF[wish.cache_type]) + shape.state * wish.slots,
-        buffers=logits + _CHUNK * shape.width * 4 * _ALIVE,
+        buffers=logits + CHUNK * shape.width * 4 * _ALIVE,
         host=logits + shape.vocabulary * _PER_ID + (_LIBRARY if of == "target" else 0),
         mapped=not wish.packed,
     )

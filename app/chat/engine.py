@@ -416,7 +416,7 @@ class Engine:
                 if self._models is not None:
                     self._models.close()
                     self._models = None
-                self._models = LoadedModels(runtime, choice, self._worker, report, plan)
+                self._models = LoadedModels(runtime, choice, target, self._worker, report, plan)
             self._models.set_draft(choice, masked, notices, plan, report, off)
         except UserError:
             if given_up:

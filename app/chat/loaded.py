@@ -12,7 +12,7 @@ from pardec_chat.app.chat.learned import Learned
 from pardec_chat.app.chat.overflow import fit
 from pardec_chat.app.chat.request import Loaded, Message, ModelChoice, Notice, Request, Sink, Thinking
 from pardec_chat.app.chat.template import Template, TemplateWorker
-from pardec_chat.backends.base import LEAVES, Drafter, LoadOptions, Method, Runtime, Slot, Target
+from pardec_chat.backends.base import CANNOT_BRANCH, LEAVES, Drafter, LoadOptions, Method, Runtime, Slot, Target
 from pardec_chat.backends.decoding.calibration import calibrate
 from pardec_chat.backends.decoding.constraint import Constraint
 from pardec_chat.backends.decoding.depth import Controller
@@ -60,6 +60,7 @@ class LoadedModels:
         self,
         runtime: Runtime,
         choice: ModelChoice,
+        file: ModelFile,
         worker: TemplateWorker,
         report: Callable[[float], bool],
         plan: Plan,
@@ -73,8 +74,7 @@ class LoadedModels:
         self._slots = slots = choice.slots
         self.choice = choice
         # With trees a cache of windows would have to keep everything; and a runtime may have an end to them.
-        windowed = runtime.read_model(choice.model).cache != "full"
-        branches = 0 if windowed or slots > _MOST_BRANCHING else LEAVES
+        branches = 0 if file.cache != "full" or slots > _MOST_BRANCHING else LEAVES
         #: What is in memory and where, as planned.
         self.plan = plan
         self.target: Target = runtime.load(
@@ -264,7 +264,7 @@ class LoadedModels:
         if self.target.capabilities.rewind == "none":
             return "this model's memory cannot be rewound on this runtime"
         if method == Method.LOOKAHEAD and not self.target.capabilities.tree:
-            return "this model's cache cannot branch on this runtime"
+            return CANNOT_BRANCH
         return self.off if method == Method.DRAFT else ""
 
     def calibrate(self, progress: Callable[[float], bool], seconds: float) -> None:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from pardec_chat.app.messages import Mailbox
 from pardec_chat.app.screens.answer import Answer
-from pardec_chat.app.screens.session import CANNOT_BRANCH, Session
+from pardec_chat.app.screens.session import Session
 from pardec_chat.app.screens.verdict import Run, stopped, verdict
 from pardec_chat.app.widgets import wording
-from pardec_chat.backends.base import Method
+from pardec_chat.backends.base import CANNOT_BRANCH, Method
 from pardec_chat.backends.errors import UserError
 
 # The request module brings numpy, which the first paint does not wait for: it is imported where it is used.

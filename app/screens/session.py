@@ -23,7 +23,7 @@ from pardec_chat.app.messages import (
     post,
 )
 from pardec_chat.app.plain_text import visible_line
-from pardec_chat.backends.base import Method
+from pardec_chat.backends.base import CANNOT_BRANCH, Method
 from pardec_chat.backends.errors import DoesNotFit, PairImpossible, UserError
 
 # The request module brings numpy, which the first paint does not wait for: it is imported where it is used.
@@ -41,10 +41,6 @@ if TYPE_CHECKING:
     from pardec_chat.backends.decoding.params import SamplingParams
     from pardec_chat.backends.memory import CacheType, Wish
     from pardec_chat.backends.pairs import PairVerdict
-
-
-#: Why there is no looking ahead with some models.
-CANNOT_BRANCH = "this model's cache cannot branch on this runtime"
 
 
 class TicketLike(Protocol):

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 #: Ten pictures a second look steady.
 SECONDS = 0.1
-#: Drawing gets a thirtieth of a core at most: on few cores each picture keeps all threads that decode waiting.
-PAUSES = 29
+#: Drawing gets a fiftieth of a core at most: on few cores each picture keeps all threads that decode waiting.
+PAUSES = 49
 
 
 class Pacer:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pardec_chat.backends.base import MAX_DEPTH, MAX_NODES, MAX_PROBES
+from pardec_chat.backends.cells import CHUNK
 from pardec_chat.backends.errors import OutOfMemory
 from pardec_chat.backends.llamacpp import library
 from pardec_chat.backends.llamacpp.accelerator import loading
@@ -18,8 +19,6 @@ from pardec_chat.backends.llamacpp.model import Model
 from pardec_chat.backends.machine import physical_cores
 from pardec_chat.backends.memory import CacheType
 
-#: Tokens evaluated at once in a prefill: the cancel flag is read between two of these.
-CHUNK = 128
 _PARTIAL = 1  # LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY: the running state alone, without the attention cache
 _CACHE_TYPES = {"q8_0": llama_cpp.GGML_TYPE_Q8_0}
 

@@ -21,13 +21,13 @@ from pardec_chat.backends.base import (
     depths,
     leaves,
 )
+from pardec_chat.backends.cells import check_options, check_room
 from pardec_chat.backends.decoding import acceptance
-from pardec_chat.backends.decoding.prefix import common_prefix
 from pardec_chat.backends.decoding.sampler import Sampler
-from pardec_chat.backends.errors import BadSetting, ContextFull, ModelUnreadable, QueueFull
+from pardec_chat.backends.errors import BadSetting, ModelUnreadable, QueueFull
 from pardec_chat.backends.llamacpp import library
 from pardec_chat.backends.llamacpp.accelerator import loading
-from pardec_chat.backends.llamacpp.context import CHUNK, Context
+from pardec_chat.backends.llamacpp.context import Context
 from pardec_chat.backends.llamacpp.model import Model
 from pardec_chat.backends.llamacpp.slot import LlamaCppSlot
 from pardec_chat.backends.llamacpp.vocabulary import LlamaCppVocabulary
@@ -40,11 +40,7 @@ class LlamaCppTarget(Target):
 
     def __init__(self, options: LoadOptions) -> None:
         self.path: Path = options.path
-        n_ctx = options.n_ctx
-        if n_ctx is not None and n_ctx < 16:
-            raise BadSetting(f"A context of {n_ctx} tokens holds no conversation.", "Give --ctx 16 or more.")
-        if options.threads is not None and options.threads < 1:
-            raise BadSetting(f"{options.threads} threads cannot decode.", "Give --threads 1 or more.")
+        check_options(options)
         if options.dtype != "auto":
             raise BadSetting(
                 "llama.cpp keeps weights as their file has them.", "Leave --dtype out, or --runtime pytorch."
@@ -56,7 +52,7 @@ class LlamaCppTarget(Target):
         try:
             if not self._model.generates_text:
                 raise ModelUnreadable(f"{options.path.name} is no left-to-right text model.", "Choose a chat model.")
-            n_ctx = n_ctx or min(DEFAULT_CTX, self._model.n_ctx_train)
+            n_ctx = options.n_ctx or min(DEFAULT_CTX, self._model.n_ctx_train)
             self.n_window = self._model.n_window
             stateful = self._model.has_state
             self.context = Context(
@@ -109,11 +105,7 @@ class LlamaCppTarget(Target):
     def verify(self, items: Sequence[tuple[Slot, Draft, Sampler]]) -> list[Verdict]:
         """See `Target`."""
         for slot, draft, _sampler in items:
-            if len(slot.tokens) + draft.depth > slot.n_ctx:
-                raise ContextFull(
-                    f"{draft.depth} drafted tokens do not fit behind {len(slot.tokens):,} of {slot.n_ctx:,}.",
-                    "Start a new conversation or ask for a longer context (--ctx).",
-                )
+            check_room(slot, draft)
         self.context.batch.clear()
         free_branches = list(self._branches)
         placed = []
@@ -153,9 +145,7 @@ class LlamaCppTarget(Target):
         if draft.is_chain and not draft.probes:
             batch.extend([slot.tokens[-1], *draft.tokens], start, slot.sequence, wanted=True)
             return {-1: [slot.sequence]}
-        n = len(draft)
-        tokens = [*draft.tokens, *draft.probes.tokens]
-        parents = [*draft.parents, *(parent if parent == -1 else parent + n for parent in draft.probes.parents)]
+        tokens, parents = [*draft.tokens, *draft.probes.tokens], draft.all_parents
         ends = leaves(parents)
         sequences = [slot.sequence]
         for _ in ends[1:]:
@@ -169,7 +159,7 @@ class LlamaCppTarget(Target):
             while node != -1:
                 through.setdefault(node, []).append(sequence)
                 node = parents[node]
-        asked = {*range(n), *ends}
+        asked = {*range(len(draft)), *ends}
         batch.add(slot.tokens[-1], start, sequences, wanted=True)
         for node, (token, depth) in enumerate(zip(tokens, depths(parents), strict=True)):
             batch.add(token, start + depth, through[node], wanted=node in asked)
@@ -198,14 +188,10 @@ class LlamaCppTarget(Target):
         """See `Target`."""
         assert isinstance(slot, LlamaCppSlot)
         context = self.context
-        kept = slot.trim(common_prefix(slot.cells, ids[:-1]))
-        while len(ids) - kept > CHUNK:
-            slot.evaluate(ids[kept : kept + CHUNK])
-            kept = len(slot.cells)
-        slot.commit_draft(list(ids))
+        slot.follow(ids)
 
         def next_row(token: int | None) -> Logits:
-            missing = ids[kept:] if token is None else [token]
+            missing = ids[len(slot.cells) :] if token is None else [token]
             context.batch.clear()
             context.batch.extend(missing[:-1], len(slot.cells), slot.sequence, wanted=False)
             context.batch.extend(missing[-1:], len(slot.cells) + len(missing) - 1, slot.sequence, wanted=True)

@@ -38,12 +38,6 @@ class Block:
         return attend(q, keys[:, first:], values[:, first:], mask, scale, softcap)
 
 
-def all_parents(draft: Draft) -> list[int]:
-    """Parents of a draft's nodes and of the probes behind them."""
-    n = len(draft)
-    return [*draft.parents, *(parent if parent == -1 else parent + n for parent in draft.probes.parents)]
-
-
 class Cache:
     """Shape [layers, 2, slots, kv_heads, cells, head]. cells: of each slot, rows of the largest block included."""
 
@@ -71,7 +65,7 @@ class Cache:
         """A block of the last committed token, the draft and its probes."""
         if draft.is_chain and not draft.probes:
             return self.chain(slot, start, first_row, len(draft) + 1)
-        return self._block(slot, start, first_row, all_parents(draft))
+        return self._block(slot, start, first_row, draft.all_parents)
 
     def _block(self, slot: int, start: int, first_row: int, parents: Sequence[int]) -> Block:
         device = self.data.device

@@ -24,19 +24,19 @@ from pardec_chat.backends.base import (
     depths,
     leaves,
 )
+from pardec_chat.backends.cells import check_options, check_room
 from pardec_chat.backends.decoding import acceptance, tree
-from pardec_chat.backends.decoding.prefix import common_prefix
 from pardec_chat.backends.decoding.sampler import Sampler
-from pardec_chat.backends.errors import BadSetting, ContextFull, QueueFull
+from pardec_chat.backends.errors import BadSetting, QueueFull
 from pardec_chat.backends.machine import physical_cores
 from pardec_chat.backends.memory import DEFAULT_CTX
 from pardec_chat.backends.pytorch import device as devices
 from pardec_chat.backends.pytorch import on_device
-from pardec_chat.backends.pytorch.cache import Block, Cache, all_parents
+from pardec_chat.backends.pytorch.cache import Block, Cache
 from pardec_chat.backends.pytorch.decoder import Decoder
 from pardec_chat.backends.pytorch.graphs import SIZES, Graphs, suits
 from pardec_chat.backends.pytorch.model import open_model
-from pardec_chat.backends.pytorch.slot import CHUNK, PytorchSlot
+from pardec_chat.backends.pytorch.slot import PytorchSlot
 from pardec_chat.kernels.sampling.reference import Logits
 
 
@@ -45,7 +45,9 @@ class PytorchTarget(Target):
 
     def __init__(self, options: LoadOptions) -> None:
         self.path: Path = options.path
-        _check(options)
+        check_options(options)
+        if options.cache_type != "f16":
+            raise BadSetting("The pytorch runtime keeps its cache in 16 bits.", "Leave --cache-type out.")
         device = devices.choose(options.gpu_layers)
         if device.type == "cpu":
             torch.set_num_threads(options.threads or physical_cores())
@@ -208,7 +210,7 @@ class PytorchTarget(Target):
         if self._graphs is not None and len(placed) == 1 and not self._taps:
             slot, draft = placed[0]
             with devices.memory_errors(self.path):
-                found = self._graphs.run(slot.index, tokens, all_parents(draft), len(slot.cells))
+                found = self._graphs.run(slot.index, tokens, draft.all_parents, len(slot.cells))
             return (found if len(wanted) == len(found) else found[list(wanted)]), []
         blocks = [
             self.cache.tree(slot.index, len(slot.cells), first, draft)
@@ -219,11 +221,7 @@ class PytorchTarget(Target):
     def _check_room(self, items: Sequence[tuple[Slot, Draft, Sampler]]) -> None:
         ends = 0
         for slot, draft, _sampler in items:
-            if len(slot.tokens) + draft.depth > slot.n_ctx:
-                raise ContextFull(
-                    f"{draft.depth} drafted tokens do not fit behind {len(slot.tokens):,} of {slot.n_ctx:,}.",
-                    "Start a new conversation or ask for a longer context (--ctx).",
-                )
+            check_room(slot, draft)
             ends += max(0, len(leaves(draft.parents)) + len(draft.probes.leaves) - 1)
         if ends > self._branches:
             raise BadSetting("The draft tree has more leaves than were asked for at load.", "Draft chains instead.")
@@ -238,7 +236,7 @@ class PytorchTarget(Target):
     def propose(self, slot: Slot, ids: Sequence[int], n: int, sampler: Sampler, go_on: GoOn | None = None) -> Draft:
         """See `Target`."""
         assert isinstance(slot, PytorchSlot)
-        self._follow(slot, ids)
+        slot.follow(ids)
 
         def next_row(token: int | None) -> Logits:
             return self._next(slot, ids[len(slot.cells) :] if token is None else [token])
@@ -248,7 +246,7 @@ class PytorchTarget(Target):
     def propose_tree(self, slot: Slot, ids: Sequence[int], depth: int, nodes: int, sampler: Sampler) -> Draft:
         """See `Target`. The nodes lie behind the cells while it grows, and are forgotten with it."""
         assert isinstance(slot, PytorchSlot)
-        self._follow(slot, ids)
+        slot.follow(ids)
         first = self._next(slot, ids[len(slot.cells) :])
         start = len(slot.cells)
         parents: list[int] = []
@@ -260,14 +258,6 @@ class PytorchTarget(Target):
             return list(logits.cpu().numpy())
 
         return tree.grow(first, evaluate, sampler, nodes=min(nodes, MAX_NODES), depth=depth)
-
-    def _follow(self, slot: PytorchSlot, ids: Sequence[int]) -> None:
-        """Bring the cells to the committed `ids`, except for the last CHUNK of them at most."""
-        kept = slot.trim(common_prefix(slot.cells, ids[:-1]))
-        while len(ids) - kept > CHUNK:
-            self.evaluate(slot, ids[kept : kept + CHUNK])
-            kept = len(slot.cells)
-        slot.committed = list(ids)
 
     def _next(self, slot: PytorchSlot, missing: Sequence[int]) -> Logits:
         """Evaluate `missing` behind the cells; the logits after the last of them."""
@@ -292,12 +282,3 @@ class PytorchTarget(Target):
 def _row_after(rows: Logits, node: int) -> Logits:
     row: Logits = rows[node + 1]
     return row
-
-
-def _check(options: LoadOptions) -> None:
-    if options.n_ctx is not None and options.n_ctx < 16:
-        raise BadSetting(f"A context of {options.n_ctx} tokens holds no conversation.", "Give --ctx 16 or more.")
-    if options.threads is not None and options.threads < 1:
-        raise BadSetting(f"{options.threads} threads cannot decode.", "Give --threads 1 or more.")
-    if options.cache_type != "f16":
-        raise BadSetting("The pytorch runtime keeps its cache in 16 bits.", "Leave --cache-type out.")

@@ -34,6 +34,8 @@ _PROMPTS = (
 )
 _PROGRAM = Path(sys.executable).parent / "pardec-chat"
 _SECONDS = 600.0
+#: Seconds until the app is at rest: nobody has typed a prompt before.
+_SETTLED = 3.0
 
 
 def main() -> int:
@@ -87,6 +89,7 @@ def _app(prompt: str, options: Sequence[str], tokens: int) -> tuple[float, int, 
         )
         try:
             _read(master, b"ready")
+            _drain(master, _SETTLED)
             os.write(master, prompt.encode() + b"\r")
             node = _answer(master, Path(folder) / "conversations.db")
             os.write(master, b"\x11")
@@ -106,6 +109,13 @@ def _read(master: int, what: bytes) -> None:
         if not select.select([master], [], [], max(0.0, end - monotonic()))[0]:
             raise SystemExit(f"{what!r} never came: {output[-500:]!r}")
         output += os.read(master, 65536)
+
+
+def _drain(master: int, seconds: float) -> None:
+    end = monotonic() + seconds
+    while (left := end - monotonic()) > 0:
+        if select.select([master], [], [], left)[0]:
+            os.read(master, 65536)
 
 
 def _answer(master: int, database: Path) -> Node:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,7 +26,11 @@ class Load(Protocol):
 @pytest.fixture(scope="session", params=[name for name in registry.names() if registry.installed(name)])
 def runtime(request: pytest.FixtureRequest) -> Runtime:
     """Every runtime that can be imported here."""
-    return registry.load(request.param)
+    loaded = registry.load(request.param)
+    # What was imported need not be looked through each time a model gives its memory back.
+    gc.collect()
+    gc.freeze()
+    return loaded
 
 
 @pytest.fixture

@@ -57,7 +57,7 @@ def target() -> Iterator[PytorchTarget]:
 
 @pytest.fixture(scope="module")
 def other() -> Iterator[Target]:
-    loaded = registry.load("llamacpp").load(LoadOptions(PATH, n_ctx=512))
+    loaded = registry.load("llamacpp").load(LoadOptions(PATH, n_ctx=512, kernels="stock"))
     yield loaded
     loaded.close()
 
@@ -81,10 +81,11 @@ def test_it_agrees_with_llama_cpp_on_the_next_token(target: PytorchTarget, other
         other.context.decode()
         theirs += [int(np.argmax(row)) for row in other.context.rows()[: min(32, n - start)]]
     other.context.remove(0, 0)
-    # llama.cpp rounds activations to 8 bits, which decides where two tokens are about as likely: nowhere else.
+    # llama.cpp rounds activations to 8 bits, which decides where two tokens are about as likely: nowhere else. What is
+    # allowed is a thirtieth of the logits' standard deviation.
     gaps = [float(logits[i, a] - logits[i, b]) for i, (a, b) in enumerate(zip(mine, theirs, strict=True)) if a != b]
     assert len(gaps) <= 0.04 * n
-    assert max(gaps) < 0.15
+    assert max(gaps) < float(logits.std()) / 30
 
 
 PROMPT = "<|im_start|>user\nRepeat three times: The quick brown fox jumps.<|im_end|>\n<|im_start|>assistant\n"
