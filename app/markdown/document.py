@@ -27,12 +27,13 @@ _References = dict[str, dict[str, Any]]
 class _Growing:
     """A fence or a table at the end that takes lines without the parser. at: where the line that is being written begins.
 
-    closer: what ends a fence.
+    closer: what ends a fence, opener: what such a line may begin with.
     """
 
     block: Code | Table
     at: int
     closer: re.Pattern[str] | None = None
+    opener: re.Pattern[str] | None = None
 
 
 class Document:
@@ -82,11 +83,15 @@ class Document:
 
     def close(self) -> None:
         """No text comes any more."""
+        growing = self._growing
+        if growing is not None and growing.closer is not None and isinstance(growing.block, Code):
+            part = self.source[growing.at :]
+            growing.block.add((), (part, growing.at) if part and not growing.closer.fullmatch(part) else None)
         for unit in self._tail:
             _complete(unit)
 
     def _grow_code(self, growing: _Growing, code: Code) -> None:
-        assert growing.closer is not None
+        assert growing.closer is not None and growing.opener is not None
         *lines, part = self.source[growing.at :].split("\n")
         added: list[tuple[str, int]] = []
         for line in lines:
@@ -96,9 +101,8 @@ class Document:
                 return
             added.append((line, growing.at))
             growing.at += len(line) + 1
-        # The last line may be on its way to end the block.
-        shown = part and not growing.closer.fullmatch(part)
-        code.add(added, (part, growing.at) if shown else None)
+        # What may be on its way to end the block is not shown before it is something else.
+        code.add(added, (part, growing.at) if part and not growing.opener.fullmatch(part) else None)
 
     def _grow_table(self, growing: _Growing, table: Table) -> None:
         *lines, part = self.source[growing.at :].split("\n")
@@ -190,8 +194,10 @@ class Document:
             code = Code(self._paper, language(token.info), complete=False)
             code.take_over(block)
             self._tail[0] = Unit(code, 0, 0, codes=[code])
-            closer = re.compile(rf" {{0,3}}{re.escape(token.markup[0])}{{{len(token.markup)},}}[ \t]*")
-            self._growing = _Growing(code, builder.starts[first + 1], closer)
+            mark, marks = re.escape(token.markup[0]), len(token.markup)
+            closer = re.compile(rf" {{0,3}}{mark}{{{marks},}}[ \t]*")
+            opener = re.compile(rf" {{0,3}}{mark}+[ \t]*")
+            self._growing = _Growing(code, builder.starts[first + 1], closer, opener)
             self._grow_code(self._growing, code)
         elif isinstance(block, Table) and first + 1 < whole:
             *rows, part = builder.lines[first + 2 :]

@@ -36,6 +36,8 @@ _PROGRAM = Path(sys.executable).parent / "pardec-chat"
 _SECONDS = 600.0
 #: Seconds until the app is at rest: nobody has typed a prompt before.
 _SETTLED = 3.0
+#: Seconds without a picture after which the answer may be whole: looking for it takes time from the app.
+_SILENCE = 1.0
 
 
 def main() -> int:
@@ -120,13 +122,14 @@ def _drain(master: int, seconds: float) -> None:
 
 def _answer(master: int, database: Path) -> Node:
     """The answer, once it is whole; what is drawn meanwhile is read, as a terminal does."""
-    end, looked = monotonic() + _SECONDS, 0.0
+    end, heard = monotonic() + _SECONDS, monotonic()
     while monotonic() < end:
         if select.select([master], [], [], 0.2)[0]:
             os.read(master, 65536)
-        if monotonic() - looked < 1.0 or not database.exists():
+            heard = monotonic()
+        if monotonic() - heard < _SILENCE or not database.exists():
             continue
-        looked = monotonic()
+        heard = monotonic()
         store = Store(database)
         try:
             for summary in store.summaries():

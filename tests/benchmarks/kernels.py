@@ -55,8 +55,8 @@ class Passes:
         took = (time.perf_counter() - begun) * 1e3
         return took, self._context.rows()[: len(ids)].copy()
 
-    def together(self, ids: list[int], n_ctx: int, slots: int, steps: int) -> float:
-        """Tokens a second of so many conversations of n_ctx tokens that step together."""
+    def share(self, ids: list[int], n_ctx: int, slots: int) -> None:
+        """Make the same `n_ctx` tokens so many conversations."""
         for slot in range(slots):
             self._context.remove(slot, 0)
         for slot in range(slots):
@@ -64,13 +64,18 @@ class Passes:
                 self._context.batch.clear()
                 self._context.batch.extend(ids[at : min(at + 128, n_ctx)], at, slot, wanted=False)
                 self._context.decode()
-        start = time.perf_counter()
-        for step in range(steps):
-            self._context.batch.clear()
-            for slot in range(slots):
-                self._context.batch.extend([ids[n_ctx + step + slot]], n_ctx + step, slot, wanted=True)
-            self._context.decode()
-        return slots * steps / (time.perf_counter() - start)
+
+    def together(self, blocks: dict[int, list[int]], start: int) -> tuple[float, Rows]:
+        """Milliseconds and logits of a block in each of these slots, behind `start` tokens, in one pass."""
+        for slot in blocks:
+            self._context.remove(slot, start)
+        self._context.batch.clear()
+        for slot, ids in blocks.items():
+            self._context.batch.extend(ids, start, slot, wanted=True)
+        begun = time.perf_counter()
+        self._context.decode()
+        took = (time.perf_counter() - begun) * 1e3
+        return took, self._context.rows()[: sum(map(len, blocks.values()))].copy()
 
     def _pass(self, ids: list[int], start: int, *, wanted: bool) -> None:
         self._context.batch.clear()
@@ -111,9 +116,11 @@ def main() -> None:
     if arguments.slots:
         for one in both.values():
             one.target.close()
-        both = {kind: Passes(path, kind, max(contexts) + 64, arguments.slots) for kind in KINDS}
+        both = {kind: Passes(path, kind, max(contexts) + 128, arguments.slots) for kind in KINDS}
         for n_ctx in contexts:
-            _slots(both, ids, n_ctx, arguments.slots)
+            _slots(both, ids, n_ctx, arguments.slots, 2 * arguments.repeat)
+            if arguments.exact:
+                _exact_slots(both["auto"], ids, n_ctx, arguments.slots)
     if arguments.logits:
         _logits(both)
     for one in both.values():
@@ -165,13 +172,35 @@ def _speed(both: dict[KernelChoice, Passes], ids: list[int], n_ctx: int, rows: l
         print(f"context {n_ctx:5}, {n:2} rows: {own:7.1f} against {stock:7.1f} ms, {own / stock:.2f}x")
 
 
-def _slots(both: dict[KernelChoice, Passes], ids: list[int], n_ctx: int, slots: int) -> None:
-    rates: dict[KernelChoice, list[float]] = {kind: [] for kind in KINDS}
-    for _ in range(5):
+def _slots(both: dict[KernelChoice, Passes], ids: list[int], n_ctx: int, slots: int, repeat: int) -> None:
+    times: dict[KernelChoice, list[float]] = {kind: [] for kind in KINDS}
+    for one in both.values():
+        one.share(ids, n_ctx, slots)
+    for step in range(repeat):
         for kind, one in both.items():
-            rates[kind].append(one.together(ids, n_ctx, slots, 8))
-    own, stock = (statistics.median(rates[kind]) for kind in KINDS)
+            blocks = {slot: [ids[n_ctx + step + slot]] for slot in range(slots)}
+            times[kind].append(one.together(blocks, n_ctx + step)[0])
+    own, stock = (slots * 1e3 / statistics.median(times[kind]) for kind in KINDS)
     print(f"context {n_ctx:5}, {slots} slots in one pass: {own:.1f} against {stock:.1f} tokens/s, {own / stock:.2f}x")
+
+
+def _exact_slots(own: Passes, ids: list[int], n_ctx: int, slots: int) -> None:
+    most = 32 // slots
+    own.share(ids, n_ctx, slots)
+    texts = {slot: ids[n_ctx + slot * most : n_ctx + (slot + 1) * most] for slot in range(slots)}
+    single = {
+        slot: [own.together({slot: [token]}, n_ctx + i)[1][0] for i, token in enumerate(text)]
+        for slot, text in texts.items()
+    }
+    wrong = []
+    for n in range(1, most + 1):
+        rows = own.together({slot: text[:n] for slot, text in texts.items()}, n_ctx)[1]
+        if rows.tobytes() != np.concatenate([single[slot][:n] for slot in range(slots)]).tobytes():
+            wrong.append(n)
+    print(
+        f"context {n_ctx:5}, {slots} slots with blocks of 1…{most} rows: "
+        f"{f'differ: {wrong}' if wrong else 'bit-identical to single steps'}"
+    )
 
 
 def _exact(own: Passes, ids: list[int], n_ctx: int) -> None:

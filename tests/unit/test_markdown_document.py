@@ -106,6 +106,20 @@ def test_code_in_an_item_has_room() -> None:
     assert plain(text) == [" 9. nine", "", "      code", "", "10. ten"]
 
 
+@pytest.mark.parametrize("marks", ["```", "~~~~"])
+def test_the_end_of_a_fence_is_not_shown_while_it_comes(marks: str) -> None:
+    document = Document()
+    for piece in (f"{marks}py\n", "a\n", *marks):
+        document.append(piece)
+        assert "".join(line.strip() for line, *_ in lines(document, 20)) == ("a" if "a" in document.source else "")
+    document.append(" b\n")
+    assert [line.strip() for line, *_ in lines(document, 20)] == ["a", f"{marks} b"]
+    document.append(marks[:2])
+    document.close()
+    assert list(document.codes()) == [f"a\n{marks} b\n{marks[:2]}"]
+    assert lines(document, 20)[-1][0].strip() == marks[:2]
+
+
 def test_definitions_that_come_later_make_links() -> None:
     document = Document()
     for piece in ("See [this][1].\n\n", "```\n[1]\n```\n\nMore\n\n", "[1]: https://a.b", "/c\n"):
