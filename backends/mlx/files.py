@@ -65,7 +65,7 @@ def _folder(folder: Path) -> ModelFile:
     model = of_folder(folder)
     memory = Memory(model)
     # The graph of one pass tells the shapes of all caches; it is never computed.
-    memory.forward(mx.zeros((1, 1), mx.int32), 1)
+    memory.forward(mx.zeros((1, 1), mx.int32))
     full, windowed, window, states = memory.sizes()
     number = _CACHE_ON_METAL if on_metal() else 4
     text = config.get("text_config")

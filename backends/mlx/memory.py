@@ -9,7 +9,8 @@ from typing import Any, Literal
 import mlx.core as mx
 from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache, make_prompt_cache
 
-from pardec_chat.backends.mlx.window import Window
+from pardec_chat.backends.mlx.branches import Branches, suits
+from pardec_chat.backends.mlx.rows import Rows
 from pardec_chat.backends.model_file import CacheKind
 
 
@@ -34,10 +35,11 @@ class Memory:
 
     def _begin(self) -> None:
         self.length = 0
-        self.layers: list[Any] = [_ours(cache) for cache in make_prompt_cache(self._model)]
+        all_ours = suits(self._model)
+        self.layers: list[Any] = [_ours(cache, everywhere=all_ours) for cache in make_prompt_cache(self._model)]
         self._single = [one for layer in self.layers for one in _single(layer)]
         self._states = [one for one in self._single if isinstance(one, ArraysCache)]
-        self._windows = [one for one in self._single if isinstance(one, Window)]
+        self._rows = [one for one in self._single if isinstance(one, Rows)]
         self._full = [one for one in self._single if type(one) is KVCache]
         #: The state behind the last prompt, and that before the last draft.
         self._prompt: _Snapshot | None = None
@@ -46,9 +48,14 @@ class Memory:
     @property
     def rewind(self) -> Literal["trim", "snapshot", "none"]:
         """See `Capabilities`."""
-        if len(self._states) + len(self._windows) + len(self._full) < len(self._single):
+        if len(self._states) + len(self._rows) + len(self._full) < len(self._single):
             return "none"
         return "snapshot" if self._states else "trim"
+
+    @property
+    def branches(self) -> bool:
+        """Whether trees can be evaluated."""
+        return suits(self._model) and len(self._rows) == len(self._single)
 
     @property
     def kind(self) -> CacheKind:
@@ -58,15 +65,26 @@ class Memory:
         return "sliding window" if self._windows else "full"
 
     @property
+    def _windows(self) -> list[Rows]:
+        return [one for one in self._rows if one.max_size is not None]
+
+    @property
     def n_visible(self) -> int:
         """The most tokens that a window gives to the next row, 0 without one."""
         return max((window.size() for window in self._windows), default=0)
 
-    def forward(self, ids: Any, n: int) -> Any:
-        """Add `n` tokens; gives their logits, [n, V], neither of which is computed yet. ids: int32 [1, n]."""
+    def forward(self, ids: Any, branches: Branches | None = None) -> Any:
+        """Add tokens; gives their logits, float32 [n, V], neither of which is computed yet.
+
+        ids: int32 [1, n]. branches: what they are in a tree.
+        """
+        for one in self._rows:
+            one.branches = branches
         logits = self._model(ids, cache=self.layers)[0]
-        self.length += n
-        return logits
+        for one in self._rows:
+            one.branches = None
+        self.length += ids.shape[1]
+        return logits.astype(mx.float32)
 
     def arrays(self) -> list[Any]:
         """Everything, for evaluation."""
@@ -90,10 +108,10 @@ class Memory:
         if self._states:
             n = 0 if snapshot is None else snapshot.length
         gone = self.length - n
-        if n == 0 or self.rewind == "none" or not all(window.can_trim(gone) for window in self._windows):
+        if n == 0 or self.rewind == "none" or not all(one.can_trim(gone) for one in self._rows):
             self._begin()
             return 0
-        for one in (*self._full, *self._windows):
+        for one in (*self._full, *self._rows):
             one.trim(gone)
         if snapshot is not None and self._states:
             for one, state in zip(self._states, snapshot.states, strict=True):
@@ -104,6 +122,12 @@ class Memory:
         self.length = n
         return n
 
+    def keep(self, n: int, rows: Sequence[int]) -> None:
+        """Of the tree behind the first `n` tokens keep `rows`, ascending."""
+        for one in self._rows:
+            one.keep(n, rows)
+        self.length = n + len(rows)
+
     def copy(self) -> Memory:
         """Another one with the same content."""
         twin = Memory(self._model)
@@ -111,7 +135,7 @@ class Memory:
             return twin
         twin.length, twin._prompt, twin._latest = self.length, self._prompt, self._latest
         for mine, other in zip(twin._single, self._single, strict=True):
-            if isinstance(other, Window):
+            if isinstance(other, Rows):
                 mine.copy_from(other)
             elif isinstance(other, ArraysCache):
                 mine.cache = list(other.cache)
@@ -122,7 +146,7 @@ class Memory:
     def close(self) -> None:
         """Let go of the model and of everything kept."""
         self._model = self._prompt = self._latest = None
-        self.layers, self._single, self._states, self._windows, self._full = [], [], [], [], []
+        self.layers, self._single, self._states, self._rows, self._full = [], [], [], [], []
         self.length = 0
 
     def sizes(self) -> tuple[int, int, int, int]:
@@ -130,18 +154,20 @@ class Memory:
 
         Only known behind a pass, which need not be computed.
         """
-        full = sum(_per_token(one) for one in self._full)
         windowed = sum(_per_token(one) for one in self._windows)
+        full = sum(_per_token(one) for one in (*self._full, *self._rows)) - windowed
         states = sum(int(array.size) for one in self._states for array in one.cache if array is not None)
-        return full, windowed, max((one.max_size for one in self._windows), default=0), states
+        return full, windowed, max((one.max_size or 0 for one in self._windows), default=0), states
 
 
-def _ours(cache: Any) -> Any:
-    """A layer's cache with windows that can be taken back."""
+def _ours(cache: Any, *, everywhere: bool) -> Any:
+    """A layer's cache with windows that can be taken back. everywhere: full ones are ours too."""
     if type(cache) is RotatingKVCache and cache.keep == 0:
-        return Window(cache.max_size)
+        return Rows(cache.max_size)
+    if type(cache) is KVCache and everywhere:
+        return Rows()
     if type(cache) is CacheList:
-        return CacheList(*(_ours(one) for one in cache.caches))
+        return CacheList(*(_ours(one, everywhere=everywhere) for one in cache.caches))
     return cache
 
 

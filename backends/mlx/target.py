@@ -10,24 +10,35 @@ from typing import Any, Final, cast
 import mlx.core as mx
 import numpy as np
 
-from pardec_chat.backends.base import Capabilities, Draft, GoOn, LoadOptions, Slot, Target, Verdict
-from pardec_chat.backends.decoding import acceptance
-from pardec_chat.backends.decoding.prefix import common_prefix
+from pardec_chat.backends.base import (
+    MAX_NODES,
+    NO_DRAFT,
+    Capabilities,
+    Draft,
+    GoOn,
+    LoadOptions,
+    Method,
+    Slot,
+    Target,
+    Verdict,
+)
+from pardec_chat.backends.cells import CHUNK, check_leaves, check_options, check_room
+from pardec_chat.backends.decoding import acceptance, tree
 from pardec_chat.backends.decoding.sampler import Sampler
-from pardec_chat.backends.errors import BadSetting, ContextFull, QueueFull
+from pardec_chat.backends.errors import BadSetting, QueueFull
 from pardec_chat.backends.memory import DEFAULT_CTX
-from pardec_chat.backends.mlx import device
+from pardec_chat.backends.mlx import branches, device
 from pardec_chat.backends.mlx.memory import Memory
 from pardec_chat.backends.mlx.model import open_model, read_weights
-from pardec_chat.backends.mlx.slot import MlxSlot
+from pardec_chat.backends.mlx.slot import Ahead, MlxSlot
 from pardec_chat.kernels.sampling.reference import Logits
 
-#: Tokens evaluated at once in a prefill: the cancel flag is read between two of these.
-_CHUNK, _CHUNK_ON_METAL = 128, 512
+#: Tokens evaluated at once in a prefill on a GPU.
+_CHUNK_ON_METAL: Final = 512
 #: Plain steps after which the next pass is begun before this one's token is known: a draft that comes then finds its first row
 #: evaluated apart from the others, which costs as much as a pass.
 _AHEAD_AFTER: Final = 8
-#: Computes arrays without waiting for them.
+#: Computes arrays without waiting for them. Whoever waits for one of them waits for all that were begun with it.
 _begin: Any = mx.async_eval
 
 
@@ -39,7 +50,11 @@ class MlxTarget(Target):
 
     def __init__(self, options: LoadOptions) -> None:
         self.path: Path = options.path
-        _check(options)
+        check_options(options)
+        if options.cache_type != "f16":
+            raise BadSetting(
+                "The mlx runtime keeps its cache in the numbers of its weights.", "Leave --cache-type out."
+            )
         dtype = device.number_type(options.dtype)
         device.keep_resident()
         self._model: Any = None
@@ -55,10 +70,13 @@ class MlxTarget(Target):
         self.chat_template = found.chat_template
         self.name = found.name
         self.placed = {device.name(): weights}
-        self.chunk = _CHUNK_ON_METAL if device.on_metal() else _CHUNK
+        self.chunk = _CHUNK_ON_METAL if device.on_metal() else CHUNK
+        branches.prepare(self._model)
+        memory = Memory(self._model)
+        self._leaves = options.branches if memory.branches else 0
         self.capabilities = Capabilities(
-            rewind=Memory(self._model).rewind,
-            tree=False,
+            rewind=memory.rewind,
+            tree=self._leaves > 0,
             max_slots=options.slots,
             n_ctx=options.n_ctx or min(DEFAULT_CTX, found.context or DEFAULT_CTX),
         )
@@ -78,65 +96,69 @@ class MlxTarget(Target):
             self._open.remove(slot)
         slot.cells.clear()
         slot.ahead = None
-        if self._model is not None:
-            slot.memory = Memory(self._model)
+        slot.memory.close()
 
-    def evaluate(self, slot: MlxSlot, ids: Sequence[int], *, wait: bool = True) -> None:
-        """Add cells for `ids` (at most `chunk`), without logits. wait: until they are there."""
+    def evaluate(self, slot: MlxSlot, ids: Sequence[int]) -> None:
+        """Add cells for `ids` (at most `chunk`), without logits."""
         with device.memory_errors(self.path):
-            _forward(slot, ids)
-            (mx.eval if wait else _begin)(slot.memory.arrays())
+            slot.forward(ids)
+            mx.eval(slot.memory.arrays())
 
     def verify(self, items: Sequence[tuple[Slot, Draft, Sampler]]) -> list[Verdict]:
         """See `Target`."""
         self._check_drafts(items)
         if len(items) == 1 and self._may_run_ahead(*items[0]):
             return [self._step_ahead(cast(MlxSlot, items[0][0]), items[0][2])]
-        passes: list[list[Any]] = []
+        starts = [len(cast(MlxSlot, slot).cells) for slot, _, _ in items]
         with device.memory_errors(self.path):
-            for slot, draft, _ in items:
-                passes.append(self._pass(cast(MlxSlot, slot), draft))
+            passes = [self._pass(cast(MlxSlot, slot), draft) for slot, draft, _ in items]
             # The one synchronisation of the step.
             mx.eval(passes)
         verdicts = []
-        for (_, draft, sampler), parts in zip(items, passes, strict=True):
-            rows = np.concatenate([np.array(part, copy=False) for part in parts])
+        for (_, draft, sampler), logits in zip(items, passes, strict=True):
+            rows = np.array(logits, copy=False)
             verdicts.append(acceptance.judge(draft, partial(_row_after, rows), sampler))
-        for (slot, draft, _), verdict in zip(items, verdicts, strict=True):
+        for (slot, draft, _), start, verdict in zip(items, starts, verdicts, strict=True):
             placed = cast(MlxSlot, slot)
-            placed.plain_steps = 0 if len(draft) else placed.plain_steps + 1
+            placed.plain_steps = 0 if draft.n_rows else placed.plain_steps + 1
+            if not _is_chain(draft):
+                # The last committed token is the first row, unless it was evaluated ahead.
+                last = [0] if start < len(placed.committed) else []
+                placed.keep(start, [*last, *(node + len(last) for node in verdict.path)])
             placed.committed.extend(verdict.tokens)
             placed.settle()
         return verdicts
 
-    def _pass(self, slot: MlxSlot, draft: Draft) -> list[Any]:
-        """Logits of the last committed token and of the draft, as [n, V] in one or two parts, on their way."""
-        parts = []
-        if slot.ahead is not None:
-            parts.append(slot.ahead[None].astype(mx.float32))
-        missing = [*slot.committed[len(slot.cells) :], *draft.tokens]
-        if len(draft):
+    def _pass(self, slot: MlxSlot, draft: Draft) -> Any:
+        """Logits of the last committed token, of the draft and of the leaves of its probes, [n, V], on their way."""
+        ahead = slot.ahead
+        missing = [*slot.committed[len(slot.cells) :], *draft.tokens, *draft.probes.tokens]
+        if draft.n_rows:
             slot.memory.save()
-        if missing:
-            parts.append(_forward(slot, missing).astype(mx.float32))
-        slot.ahead = None
-        return parts
+        if not missing:
+            assert ahead is not None, "either the last token is missing or something follows it"
+            slot.ahead = None
+            return ahead.row[None]
+        shape = None if _is_chain(draft) else branches.behind_last(draft.all_parents, with_last=ahead is None)
+        logits = slot.forward(missing, shape)
+        if draft.probes:
+            first = len(missing) - len(draft.probes)
+            logits = logits[mx.array([*range(first), *(first + leaf for leaf in draft.probes.leaves)])]
+        return logits if ahead is None else mx.concatenate([ahead.row[None], logits])
 
     def _may_run_ahead(self, slot: Slot, draft: Draft, sampler: Sampler) -> bool:
         """Whether the next pass can be begun without waiting for this one's token: what comes is the best of a bare row."""
         assert isinstance(slot, MlxSlot)
-        plain = not len(draft) and slot.plain_steps >= _AHEAD_AFTER
+        plain = not draft.n_rows and slot.plain_steps >= _AHEAD_AFTER
         return plain and sampler.bare and sampler.params.greedy and sampler.params.logprobs is None
 
     def _step_ahead(self, slot: MlxSlot, sampler: Sampler) -> Verdict:
         """A plain step whose token stays on the device until the pass behind it has been begun, as mlx-lm decodes."""
         with device.memory_errors(self.path):
-            row = slot.ahead if slot.ahead is not None else _forward(slot, slot.committed[-1:])[0]
-            best: Any = mx.argmax(row)
+            now = slot.ahead or _begun(slot.forward(slot.committed[-1:])[0])
             slot.memory.save()
-            slot.ahead = slot.memory.forward(best.reshape(1, 1), 1)[0]
-            _begin(best, slot.ahead)
-            token: int = best.item()
+            slot.ahead = _begun(slot.memory.forward(now.best.reshape(1, 1))[0])
+            token: int = now.best.item()
         slot.cells.append(token)
         slot.committed.append(token)
         slot.plain_steps += 1
@@ -145,35 +167,71 @@ class MlxTarget(Target):
 
     def _check_drafts(self, items: Sequence[tuple[Slot, Draft, Sampler]]) -> None:
         for slot, draft, _sampler in items:
-            if len(slot.tokens) + draft.depth > slot.n_ctx:
-                raise ContextFull(
-                    f"{draft.depth} drafted tokens do not fit behind {len(slot.tokens):,} of {slot.n_ctx:,}.",
-                    "Start a new conversation or ask for a longer context (--ctx).",
-                )
-            if not draft.is_chain or draft.probes:
-                raise BadSetting("The mlx runtime checks chains alone.", "Draft chains instead.")
+            check_room(slot, draft)
             if len(draft) and self.capabilities.rewind == "none":
                 raise BadSetting("This model's memory cannot be rewound on MLX.", "Decode without drafts.")
+            if not _is_chain(draft) and not self.capabilities.tree:
+                raise BadSetting("This model's memory cannot branch here.", "Draft chains instead.")
+        check_leaves(items, self._leaves)
 
     def propose(self, slot: Slot, ids: Sequence[int], n: int, sampler: Sampler, go_on: GoOn | None = None) -> Draft:
         """See `Target`."""
         assert isinstance(slot, MlxSlot)
-        kept = slot.trim(common_prefix(slot.cells, ids[:-1]))
-        slot.ahead = None
-        while len(ids) - kept > self.chunk:
-            self.evaluate(slot, ids[kept : kept + self.chunk])
-            kept = len(slot.cells)
-        slot.committed = list(ids)
+        slot.follow(ids)
+        if go_on is None and sampler.bare and not sampler.draws_drafts:
+            return self._choose(slot, ids, n, sampler)
 
         def next_row(token: int | None) -> Logits:
-            with device.memory_errors(self.path):
-                logits = _forward(slot, ids[kept:] if token is None else [token])[-1]
-                row: Logits = np.array(logits.astype(mx.float32), copy=False)
+            row = self._next(slot, ids[len(slot.cells) :] if token is None else [token])
             if token is None:
                 slot.memory.save()
             return row
 
         return acceptance.propose(next_row, n, sampler, go_on)
+
+    def _choose(self, slot: MlxSlot, ids: Sequence[int], n: int, sampler: Sampler) -> Draft:
+        """A chain of the most probable tokens, found where the logits are: no pass waits for the host to know a token."""
+        if n < 1:
+            return NO_DRAFT
+        chosen: list[Any] = []
+        with device.memory_errors(self.path):
+            row = slot.forward(ids[len(slot.cells) :])[-1]
+            slot.memory.save()
+            while True:
+                chosen.append(_begun(row).best)
+                if len(chosen) == n:
+                    break
+                row = slot.memory.forward(chosen[-1].reshape(1, 1))[0]
+            tokens: list[int] = mx.stack(chosen).tolist()
+        slot.cells.extend(tokens[:-1])
+        last = next((i for i, token in enumerate(tokens) if token in sampler.ends), n - 1)
+        return Draft.chain(tokens[: last + 1], Method.DRAFT)
+
+    def propose_tree(self, slot: Slot, ids: Sequence[int], depth: int, nodes: int, sampler: Sampler) -> Draft:
+        """See `Target`. The nodes lie behind the cells while it grows, and are forgotten with it."""
+        assert isinstance(slot, MlxSlot)
+        if not slot.memory.branches:
+            return super().propose_tree(slot, ids, depth, nodes, sampler)
+        slot.follow(ids)
+        first = self._next(slot, ids[len(slot.cells) :])
+        parents: list[int] = []
+
+        def evaluate(tokens: Sequence[int], behind: Sequence[int], _level: int) -> list[Logits]:
+            parents.extend(behind)
+            with device.memory_errors(self.path):
+                logits = slot.memory.forward(mx.array([list(tokens)], mx.int32), branches.level(parents, len(tokens)))
+                return list(np.array(logits, copy=False))
+
+        try:
+            return tree.grow(first, evaluate, sampler, nodes=min(nodes, MAX_NODES), depth=depth)
+        finally:
+            slot.memory.trim(len(slot.cells))
+
+    def _next(self, slot: MlxSlot, missing: Sequence[int]) -> Logits:
+        """Evaluate `missing` behind the cells; the logits after the last of them."""
+        with device.memory_errors(self.path):
+            row: Logits = np.array(slot.forward(missing)[-1], copy=False)
+        return row
 
     def close(self) -> None:
         """See `Target`."""
@@ -185,22 +243,17 @@ class MlxTarget(Target):
         device.give_back()
 
 
-def _forward(slot: MlxSlot, ids: Sequence[int]) -> Any:
-    """Add cells for `ids`; gives their logits, [n, V], on their way."""
-    logits = slot.memory.forward(mx.array([list(ids)], mx.int32), len(ids))
-    slot.cells.extend(ids)
-    return logits
+def _begun(row: Any) -> Ahead:
+    """A row of logits whose most probable id is being computed."""
+    ahead = Ahead(row, mx.argmax(row))
+    _begin(ahead.best, row)
+    return ahead
+
+
+def _is_chain(draft: Draft) -> bool:
+    return draft.is_chain and not draft.probes
 
 
 def _row_after(rows: Logits, node: int) -> Logits:
     row: Logits = rows[node + 1]
     return row
-
-
-def _check(options: LoadOptions) -> None:
-    if options.n_ctx is not None and options.n_ctx < 16:
-        raise BadSetting(f"A context of {options.n_ctx} tokens holds no conversation.", "Give --ctx 16 or more.")
-    if options.threads is not None and options.threads < 1:
-        raise BadSetting(f"{options.threads} threads cannot decode.", "Give --threads 1 or more.")
-    if options.cache_type != "f16":
-        raise BadSetting("The mlx runtime keeps its cache in the numbers of its weights.", "Leave --cache-type out.")

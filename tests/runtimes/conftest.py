@@ -80,8 +80,6 @@ def load(runtime: Runtime, as_folder: Callable[[Path], Path]) -> Iterator[Load]:
         if runtime.name == "pytorch" and read(path).text("general.architecture") in STATEFUL:
             pytest.skip("this runtime has no running states, and says so at load")
         if runtime.name == "mlx":
-            if options.get("branches"):
-                pytest.skip("this runtime checks chains alone, and says so")
             path = as_folder(path)
         targets.append(runtime.load(LoadOptions(path, **{"n_ctx": 256, "threads": 1, **numbers, **options})))
         return targets[-1]

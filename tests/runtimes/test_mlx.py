@@ -26,9 +26,9 @@ from pardec_chat.backends.errors import BadSetting, LoadGivenUp, ModelUnreadable
 from pardec_chat.backends.gguf.header import Header, Tensor
 from pardec_chat.backends.mlx.gguf import check
 from pardec_chat.backends.mlx.memory import Memory
+from pardec_chat.backends.mlx.rows import SLACK, Rows
 from pardec_chat.backends.mlx.runtime import make
 from pardec_chat.backends.mlx.target import MlxTarget
-from pardec_chat.backends.mlx.window import SLACK, Window
 from pardec_chat.tests import mlx_models, tiny_models
 from pardec_chat.tests.conftest import Tiny
 from pardec_chat.tests.decode import Fixed, generate, never
@@ -220,7 +220,7 @@ def test_K05_rewinding_anywhere_gives_the_same_text_again(load: LoadFolder, arch
 
 
 def test_D01_a_window_gives_what_the_last_tokens_are_and_can_be_taken_back() -> None:
-    window = Window(8)
+    window = Rows(8)
     rows: list[int] = []
 
     def add(new: list[int]) -> list[int]:
@@ -244,7 +244,7 @@ def test_D01_a_window_gives_what_the_last_tokens_are_and_can_be_taken_back() -> 
 
 
 def test_masks_of_a_window_are_those_of_its_rows() -> None:
-    window = Window(6)
+    window = Rows(6)
     window.update_and_fetch(mx.zeros((1, 1, 9, 1)), mx.zeros((1, 1, 9, 1)))
     mask = np.array(window.make_mask(3))
     assert mask.shape == (3, 8)
@@ -252,7 +252,7 @@ def test_masks_of_a_window_are_those_of_its_rows() -> None:
         assert [i for i in range(8) if mask[row, i]] == list(range(row, row + 6))
     assert window.make_mask(1) is None
     assert window.make_mask(1, window_size=4).tolist() == [False] * 2 + [True] * 4
-    assert Window(6).make_mask(3) == "causal"
+    assert Rows(6).make_mask(3) == "causal"
 
 
 def test_H02_closing_frees_weights_and_caches(load: LoadFolder) -> None:
