@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -33,6 +34,28 @@ def runtime(request: pytest.FixtureRequest) -> Runtime:
     return loaded
 
 
+@dataclass(frozen=True)
+class Far:
+    """A prompt, and lengths of answers behind it that outgrow what a runtime keeps for a window of 16."""
+
+    prompt: list[int]
+    answer: int
+    longer: int
+
+    @property
+    def n_ctx(self) -> int:
+        """Enough for all of it."""
+        return len(self.prompt) + self.longer + 100
+
+
+@pytest.fixture
+def far(runtime: Runtime) -> Far:
+    """llama.cpp keeps some 256 cells, MLX 256 rows; there each pass takes a millisecond or more, and a prompt is one pass."""
+    if runtime.name == "mlx":
+        return Far([1, *(5 + (i * i) % 250 for i in range(219))], 60, 90)
+    return Far([1, 20, 30, 40, 20, 30, 41, 20, 30, 42], 420, 500)
+
+
 @pytest.fixture
 def in_float32(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
     """All arithmetic in float32, cache and attention too, so that a text does not depend on how many rows share a pass.
@@ -55,7 +78,7 @@ def in_float32(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def as_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
-    """The MLX folder that stands for a tiny file: of the same architecture and vocabulary, another one for each file."""
+    """The MLX folder that stands for a tiny file: of the same architecture, vocabulary and seed."""
     known: dict[Path, Path] = {}
 
     def folder(path: Path) -> Path:
@@ -65,7 +88,9 @@ def as_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path
         if arch not in AS_FOLDERS:
             return path
         if path not in known:
-            known[path] = mlx_models.write(tmp_path_factory.mktemp("mlx") / path.stem, arch, len(known))
+            known[path] = mlx_models.write(
+                tmp_path_factory.mktemp("mlx") / path.stem, arch, int(path.stem.rpartition("-")[2]) + 1
+            )
         return known[path]
 
     return folder

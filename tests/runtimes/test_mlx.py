@@ -42,8 +42,8 @@ LoadFolder = Callable[..., MlxTarget]
 ON = SamplingParams(temperature=0, logit_bias={EOS: -100.0, TURN: -100.0})
 PROMPT = [1, 20, 30, 40, 20, 30, 41, 20, 30, 42]
 N = 40
-#: The largest difference of a logit that float32 may make.
-CLOSE = 2e-4
+#: Architectures that the contract suite has not.
+OWN = ["qwen2", "qwen3", "qwen3_5"]
 
 
 @pytest.fixture(scope="module")
@@ -113,12 +113,13 @@ def plain(target: MlxTarget, prompt: list[int] = PROMPT, n: int = N) -> list[int
 
 
 def test_D02_plain_text_is_that_of_mlx_lm(load: LoadFolder, folders: Folders, arch: str) -> None:
-    wanted = of_mlx_lm(folders(arch), 100)
-    assert len(set(wanted)) > 20, "a model that says something"
-    assert plain(load(arch), n=100) == wanted
+    wanted = of_mlx_lm(folders(arch), 60)
+    assert len(set(wanted)) > 15, "a model that says something"
+    assert plain(load(arch), n=60) == wanted
 
 
-@pytest.mark.parametrize("depth", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("arch", OWN)
+@pytest.mark.parametrize("depth", [1, 2, 3, 5, 8])
 def test_D02_every_drafter_gives_the_text_of_plain_decoding(load: LoadFolder, arch: str, depth: int) -> None:
     target = load(arch)
     wanted = plain(target)
@@ -139,17 +140,19 @@ def test_D02_every_drafter_gives_the_text_of_plain_decoding(load: LoadFolder, ar
 @pytest.mark.parametrize("arch", ["gemma3", "qwen3_5"])
 @pytest.mark.parametrize("depth", [1, 5])
 def test_D01_a_text_far_longer_than_the_window(load: LoadFolder, folders: Folders, arch: str, depth: int) -> None:
-    n = 280  # the buffer of a window is full at 256 rows
-    wanted = of_mlx_lm(folders(arch), n)
+    prompt = [1, *(5 + (i * i) % 250 for i in range(219))]
+    n = 60  # the buffer is full at 256 rows
+    wanted = of_mlx_lm(folders(arch), n, prompt)
     target = load(arch)
-    for drafter in (Fixed(PROMPT + wrong_at(wanted, 3)), DraftModel(load(arch, 1, draft=True))):
+    for drafter in (Fixed(prompt + wrong_at(wanted, 3)), DraftModel(load(arch, 1, draft=True))):
         slot = target.open()
-        answer = generate(target, PROMPT, params=ON, max_tokens=n, depth=depth, drafter=drafter, slot=slot)
+        answer = generate(target, prompt, params=ON, max_tokens=n, depth=depth, drafter=drafter, slot=slot)
         assert answer.ids == wanted
         assert slot.memory.n_visible <= WINDOW - 1
         slot.close()
 
 
+@pytest.mark.parametrize("arch", OWN)
 def test_D15_a_draft_model_catches_up_after_a_rejection_and_a_pause(load: LoadFolder, arch: str) -> None:
     target, draft = load(arch), load(arch, draft=True)
     wanted = plain(target, n=60)
@@ -206,6 +209,7 @@ def test_K01_a_cache_of_an_unknown_kind_decodes_plainly_and_refuses_drafts(
         target.verify([(slot, Draft.chain([5], Method.DRAFT), Sampler(ON, PROMPT))])
 
 
+@pytest.mark.parametrize("arch", OWN)
 def test_K05_rewinding_anywhere_gives_the_same_text_again(load: LoadFolder, arch: str) -> None:
     target = load(arch)
     wanted = plain(target, n=90)
