@@ -82,12 +82,17 @@ class MlxTarget(Target):
         )
         self._open: list[MlxSlot] = []
 
+    @property
+    def model(self) -> Any:
+        """mlx-lm's; there is none after `close`."""
+        assert self._model is not None, "the model is closed"
+        return self._model
+
     def open(self) -> MlxSlot:
         """See `Target`."""
         if len(self._open) >= self.capabilities.max_slots:
             raise QueueFull(f"All {self.capabilities.max_slots} places of the model are taken.", "Wait for one.")
-        assert self._model is not None, "the model is closed"
-        self._open.append(MlxSlot(self, Memory(self._model)))
+        self._open.append(MlxSlot(self, Memory(self.model)))
         return self._open[-1]
 
     def release(self, slot: MlxSlot) -> None:

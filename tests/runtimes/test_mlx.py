@@ -390,10 +390,10 @@ def test_blocks_of_a_file_stay_packed_and_mean_the_same(runtime: Runtime, tmp_pa
     target = runtime.load(LoadOptions(path, n_ctx=64))
     assert isinstance(target, MlxTarget)
     raw = {tensor.name: tensor for tensor in gguf.GGUFReader(path).tensors}
-    inner = target._model.model
+    inner = target.model.model
     modules = {
         "token_embd": inner.embed_tokens,
-        "output": target._model.lm_head,
+        "output": target.model.lm_head,
         "blk.0.attn_q": inner.layers[0].self_attn.q_proj,
         "blk.1.ffn_down": inner.layers[1].mlp.down_proj,
     }
@@ -430,4 +430,4 @@ def test_K01_a_running_state_in_a_file_is_refused_at_load(runtime: Runtime, tiny
 
 
 def test_a_memory_knows_its_kind(load: LoadFolder) -> None:
-    assert Memory(load("gemma3")._model).kind == "sliding window"
+    assert Memory(load("gemma3").model).kind == "sliding window"
