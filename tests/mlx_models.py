@@ -75,10 +75,13 @@ CONFIGS: dict[str, dict[str, Any]] = {
 }
 
 
-def write(folder: Path, arch: str, seed: int = 0, *, bits: int = 0) -> Path:
-    """A folder with config, weights, tokenizer and chat template. bits: of quantised matrices, 0 for none."""
+def write(folder: Path, arch: str, seed: int = 0, *, bits: int = 0, **changes: Any) -> Path:
+    """A folder with config, weights, tokenizer and chat template. bits: of quantised matrices, 0 for none.
+
+    changes: of the config; with fewer ids the tokenizer's others are of no model.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    config = {"model_type": arch, "eos_token_id": VOCABULARY.texts.index("</s>"), **CONFIGS[arch]}
+    config = {"model_type": arch, "eos_token_id": VOCABULARY.texts.index("</s>"), **CONFIGS[arch], **changes}
     module = import_module(f"mlx_lm.models.{config['model_type']}")
     model = module.Model(module.ModelArgs.from_dict(config))
     keys = iter(mx.random.split(mx.random.key(seed), 1000))

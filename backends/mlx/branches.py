@@ -56,7 +56,7 @@ class Branches:
     @property
     def before(self) -> int:
         """m."""
-        return self.sees.shape[1] - len(self.sees)
+        return int(self.sees.shape[1]) - len(self.sees)
 
     def positions(self, start: int) -> Any:
         """The place of each row where the tree's first node has `start`, int32 [n]."""

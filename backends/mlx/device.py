@@ -39,10 +39,15 @@ def name() -> str:
     return str(mx.device_info().get("device_name", "Apple GPU")) if on_metal() else "CPU"
 
 
+def wired_limit() -> int:
+    """Bytes that the system recommends a GPU to keep at most."""
+    return int(mx.device_info()["max_recommended_working_set_size"])
+
+
 def keep_resident() -> None:
     """Let the GPU keep as much memory as the system recommends; without it macOS takes large weights away between passes."""
     if on_metal():
-        mx.set_wired_limit(int(mx.device_info()["max_recommended_working_set_size"]))
+        mx.set_wired_limit(wired_limit())
 
 
 def give_back() -> None:
@@ -75,4 +80,4 @@ def described() -> str:
     """The device and what it may keep, for `doctor`; the same whenever it is asked."""
     if not on_metal():
         return "CPU: for tests, on one core and in 32-bit floats"
-    return f"Metal: {name()}, wired memory up to {size(int(mx.device_info()['max_recommended_working_set_size']))}"
+    return f"Metal: {name()}, wired memory up to {size(wired_limit())}"

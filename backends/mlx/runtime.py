@@ -24,8 +24,17 @@ class MlxRuntime(Runtime):
 
     def usable(self, machine: Machine) -> Machine:
         """See `Runtime`."""
-        kinds = ("metal",) if device.on_metal() else ()
-        return replace(machine, devices=tuple(one for one in machine.devices if one.kind in kinds))
+        if not device.on_metal():
+            return replace(machine, devices=())
+        limit = device.wired_limit()
+        return replace(
+            machine,
+            devices=tuple(
+                replace(one, total=min(one.total, limit), free=min(one.free, limit))
+                for one in machine.devices
+                if one.kind == "metal"
+            ),
+        )
 
     def load(self, options: LoadOptions) -> Target:
         """See `Runtime`."""

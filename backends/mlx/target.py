@@ -57,6 +57,7 @@ class MlxTarget(Target):
             )
         dtype = device.number_type(options.dtype)
         device.keep_resident()
+        mx.reset_peak_memory()
         self._model: Any = None
         try:
             found = open_model(options.path)
@@ -70,6 +71,7 @@ class MlxTarget(Target):
         self.chat_template = found.chat_template
         self.name = found.name
         self.placed = {device.name(): weights}
+        self.peak = int(mx.get_peak_memory())
         self.chunk = _CHUNK_ON_METAL if device.on_metal() else CHUNK
         branches.prepare(self._model)
         memory = Memory(self._model)

@@ -101,16 +101,18 @@ def _computed_at_once() -> Iterator[list[float]]:
         return timed
 
     forward, begun = Memory.forward, target_module._begun
-    Memory.forward, target_module._begun = at_once(forward), at_once(begun)  # type: ignore[method-assign]
+    Memory.forward = at_once(forward)  # type: ignore[method-assign]
+    target_module._begun = at_once(begun)
     try:
         yield took
     finally:
-        Memory.forward, target_module._begun = forward, begun  # type: ignore[method-assign]
+        Memory.forward = forward  # type: ignore[method-assign]
+        target_module._begun = begun
 
 
 def _outside(target: MlxTarget, ids: list[int], drafter: Drafter | None, depth: int) -> float:
     """Median milliseconds of a step outside of MLX."""
-    found = []
+    found: list[float] = []
     generation = begin(target, ids, drafter=drafter, depth=depth)
     controller = Controller()
     with _computed_at_once() as took:

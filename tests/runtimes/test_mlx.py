@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,8 +33,11 @@ from pardec_chat.backends.mlx.target import MlxTarget
 from pardec_chat.tests import mlx_models, tiny_models
 from pardec_chat.tests.conftest import Tiny
 from pardec_chat.tests.decode import Fixed, generate, never
+from pardec_chat.tests.enumeration import distance
 from pardec_chat.tests.mlx_models import CONFIGS
 from pardec_chat.tests.tiny_models import EOS, TURN, VOCABULARY, WIDTH, WINDOW
+from pardec_chat.tests.unit.test_lossless import PROMPT as LAW_PROMPT
+from pardec_chat.tests.unit.test_lossless import text_law
 
 Folders = Callable[..., Path]
 LoadFolder = Callable[..., MlxTarget]
@@ -180,6 +184,40 @@ def test_quantised_folders_say_what_mlx_lm_says(load: LoadFolder, folders: Folde
     assert plain(target) == wanted
     drafter = Fixed(PROMPT + wrong_at(wanted, 3))
     assert generate(target, PROMPT, params=ON, max_tokens=N, drafter=drafter).ids == wanted
+
+
+# The law of a text
+
+
+@pytest.mark.parametrize("way", ["plain", "draft", "tree", "ngram"])
+def test_D08_the_law_at_temperature_08_is_the_models(runtime: Runtime, tmp_path: Path, way: str) -> None:
+    size, n = 3, 2 if way == "draft" else 3
+    paths = [
+        mlx_models.write(tmp_path / str(seed), "llama", seed, vocab_size=size, num_hidden_layers=1, eos_token_id=2)
+        for seed in (0, 1)
+    ]
+    target, draft = (runtime.load(LoadOptions(path, n_ctx=32, branches=8, slots=2)) for path in paths)
+    for one in (target, draft):
+        one.vocabulary.end_ids = frozenset()
+    model, _ = mlx_lm.load_model(paths[0])
+    wanted: dict[tuple[int, ...], float] = {}
+    for text in itertools.product(range(size), repeat=n):
+        rows = np.array(model(mx.array([[*LAW_PROMPT, *text]]))[0, len(LAW_PROMPT) - 1 : -1], np.float64) / 0.8
+        rows = np.exp(rows - rows.max(axis=1, keepdims=True))
+        rows /= rows.sum(axis=1, keepdims=True)
+        wanted[text] = float(np.prod(rows[range(n), text]))
+    make_drafter = {
+        "plain": None,
+        "draft": lambda: DraftModel(draft),
+        "tree": lambda: DraftModel(draft, tree=4),
+        "ngram": lambda: Ngram(1),
+    }[way]
+    settings = SamplingParams(temperature=0.8, top_k=0, top_p=1.0, min_p=0.0)
+    found = text_law(target, settings, n, make_drafter)
+    assert distance(found, wanted) < 1e-5
+    assert max(wanted.values()) < 0.6, "a law that a guess cannot be mistaken for"
+    target.close()
+    draft.close()
 
 
 # Memory
