@@ -37,14 +37,12 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "gemma3": {
         **_SIZES,
         "model_type": "gemma3_text",
-        "num_hidden_layers": 3,
         "sliding_window": WINDOW,
-        "sliding_window_pattern": 3,
+        "sliding_window_pattern": 2,
         "query_pre_attn_scalar": HEAD,
     },
     "qwen3_5": {
         **_SIZES,
-        "num_hidden_layers": 4,
         "full_attention_interval": 2,
         "linear_num_value_heads": 4,
         "linear_num_key_heads": 2,

@@ -96,7 +96,7 @@ def add_tree_option(group: argparse._ActionsContainer) -> None:
         type=int,
         default=0,
         metavar="N",
-        help="let the draft model guess a tree of N tokens (pytorch; 0: a chain)",
+        help="let the draft model guess a tree of N tokens (pytorch and mlx; 0: a chain)",
     )
 
 

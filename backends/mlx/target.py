@@ -117,10 +117,15 @@ class MlxTarget(Target):
         if len(items) == 1 and self._may_run_ahead(*items[0]):
             return [self._step_ahead(cast(MlxSlot, items[0][0]), items[0][2])]
         starts = [len(cast(MlxSlot, slot).cells) for slot, _, _ in items]
-        with device.memory_errors(self.path):
-            passes = [self._pass(cast(MlxSlot, slot), draft) for slot, draft, _ in items]
-            # The one synchronisation of the step.
-            mx.eval(passes)
+        try:
+            with device.memory_errors(self.path):
+                passes = [self._pass(cast(MlxSlot, slot), draft) for slot, draft, _ in items]
+                # The one synchronisation of the step.
+                mx.eval(passes)
+        except BaseException:
+            for (slot, _, _), start in zip(items, starts, strict=True):
+                cast(MlxSlot, slot).trim(start)
+            raise
         verdicts = []
         for (_, draft, sampler), logits in zip(items, passes, strict=True):
             rows = np.array(logits, copy=False)

@@ -31,7 +31,7 @@ N = 40
 def fewer_depths(runtime: Runtime, request: pytest.FixtureRequest) -> None:
     """On MLX's CPU build each operation of a tiny model takes as long as one of a large model's."""
     callspec = getattr(request.node, "callspec", None)
-    if runtime.name == "mlx" and callspec is not None and callspec.params.get("depth") in (4, 6, 7):
+    if runtime.name == "mlx" and callspec is not None and callspec.params.get("depth") in (2, 4, 5, 6, 7):
         import mlx.core as mx
 
         if not mx.metal.is_available():

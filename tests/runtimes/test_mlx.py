@@ -23,8 +23,10 @@ from pardec_chat.backends.decoding.params import SamplingParams
 from pardec_chat.backends.decoding.sampler import Sampler
 from pardec_chat.backends.drafters.draft_model import DraftModel
 from pardec_chat.backends.drafters.ngram import Ngram
-from pardec_chat.backends.errors import BadSetting, LoadGivenUp, ModelUnreadable
+from pardec_chat.backends.errors import BadSetting, LoadGivenUp, ModelUnreadable, OutOfMemory
 from pardec_chat.backends.gguf.header import Header, Tensor
+from pardec_chat.backends.machine import Device, Machine
+from pardec_chat.backends.mlx import device
 from pardec_chat.backends.mlx.gguf import check
 from pardec_chat.backends.mlx.memory import Memory
 from pardec_chat.backends.mlx.rows import SLACK, Rows
@@ -123,7 +125,7 @@ def test_D02_plain_text_is_that_of_mlx_lm(load: LoadFolder, folders: Folders, ar
 
 
 @pytest.mark.parametrize("arch", OWN)
-@pytest.mark.parametrize("depth", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("depth", [1, 3, 8])
 def test_D02_every_drafter_gives_the_text_of_plain_decoding(load: LoadFolder, arch: str, depth: int) -> None:
     target = load(arch)
     wanted = plain(target)
@@ -215,7 +217,7 @@ def test_D08_the_law_at_temperature_08_is_the_models(runtime: Runtime, tmp_path:
     settings = SamplingParams(temperature=0.8, top_k=0, top_p=1.0, min_p=0.0)
     found = text_law(target, settings, n, make_drafter)
     assert distance(found, wanted) < 1e-5
-    assert max(wanted.values()) < 0.6, "a law that a guess cannot be mistaken for"
+    assert max(wanted.values()) < 0.7, "a law that a guess cannot be mistaken for"
     target.close()
     draft.close()
 
@@ -306,6 +308,39 @@ def test_H02_closing_frees_weights_and_caches(load: LoadFolder) -> None:
     target.close()
     slot.close()
     assert before - mx.get_active_memory() >= sum(target.placed.values())
+    assert target.peak >= sum(target.placed.values())
+
+
+def test_M04_a_pass_that_finds_no_memory_leaves_the_conversation_as_it_was(
+    load: LoadFolder, arch: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = load(arch)
+    wanted = plain(target)
+    slot = target.open()
+    head = generate(target, PROMPT, params=ON, max_tokens=10, slot=slot).ids
+    compute = mx.eval
+
+    def fail(*arrays: Any) -> None:
+        raise RuntimeError("[malloc] Unable to allocate 1 bytes.")
+
+    monkeypatch.setattr(mx, "eval", fail)
+    with pytest.raises(OutOfMemory):
+        target.verify([(slot, Draft.chain(wrong_at(wanted[10:14], 2), Method.DRAFT), Sampler(ON, PROMPT))])
+    monkeypatch.setattr(mx, "eval", compute)
+    assert list(slot.tokens) == PROMPT + head
+    assert generate(target, list(slot.tokens), params=ON, max_tokens=N - 10, slot=slot).ids == wanted[10:]
+
+
+def test_M04_a_plan_for_metal_stays_below_what_the_system_lets_it_keep(
+    runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu, other = Device("M4 Max", "metal", 48, 40, shared=True), Device("RTX 4090", "cuda", 24, 24)
+    here = Machine("", "", 1, (), 64, 60, (gpu, other))
+    monkeypatch.setattr(device, "on_metal", lambda: False)
+    assert runtime.usable(here).devices == ()
+    monkeypatch.setattr(device, "on_metal", lambda: True)
+    monkeypatch.setattr(device, "wired_limit", lambda: 36)
+    assert runtime.usable(here).devices == (Device("M4 Max", "metal", 36, 36, shared=True),)
 
 
 # Plain decoding that runs ahead
@@ -342,10 +377,10 @@ def test_a_folder_says_what_it_is_before_it_is_loaded(runtime: Runtime, folders:
     kinds = {"gemma3": "sliding window", "qwen3_5": "hybrid", "jamba": "hybrid", "mamba": "recurrent"}
     assert (found.is_model, found.cache) == (True, kinds.get(arch, "full"))
     assert found.shape.weights == (folders(arch) / "model.safetensors").stat().st_size - _header_size(folders(arch))
-    full = {"gemma3": 1, "qwen3_5": 2, "jamba": 1, "mamba": 0}.get(arch, 2)
+    full = {"gemma3": 1, "qwen3_5": 1, "jamba": 1, "mamba": 0}.get(arch, 2)
     assert found.shape.cache_per_token == full * 2 * (WIDTH // 2) * 4
     if arch == "gemma3":
-        assert (found.shape.window, found.shape.window_per_token) == (WINDOW, 2 * 2 * (WIDTH // 2) * 4)
+        assert (found.shape.window, found.shape.window_per_token) == (WINDOW, 2 * (WIDTH // 2) * 4)
     assert (found.shape.state > 0) == (arch in ("qwen3_5", "jamba", "mamba"))
     assert list(found.vocabulary().texts) == [text.encode() for text in VOCABULARY.texts]
 
