@@ -81,6 +81,7 @@ def write(folder: Path, arch: str, seed: int = 0, *, bits: int = 0, **changes: A
     folder.mkdir(parents=True, exist_ok=True)
     config = {"model_type": arch, "eos_token_id": VOCABULARY.texts.index("</s>"), **CONFIGS[arch], **changes}
     module = import_module(f"mlx_lm.models.{config['model_type']}")
+    mx.random.seed(seed)  # what `_random` leaves as it was made
     model = module.Model(module.ModelArgs.from_dict(config))
     keys = iter(mx.random.split(mx.random.key(seed), 1000))
     model.update(

@@ -24,7 +24,7 @@ ARCHS = ["llama", "gemma3", "mamba", "jamba"]
 #: Greedy, without the end tokens that random weights would say at random.
 ON = SamplingParams(temperature=0, logit_bias={EOS: -100.0, TURN: -100.0})
 PROMPT = [1, 20, 30, 40, 20, 30, 41, 20, 30, 42]
-N = 40
+N = 32
 
 
 @pytest.fixture(autouse=True)
@@ -117,7 +117,7 @@ def test_D08_drawn_drafts_of_the_same_model_are_all_accepted(load: Load, tiny: T
     drafter = DraftModel(load(tiny(arch), draft=True))
     found = generate(load(tiny(arch)), PROMPT, params=params, max_tokens=N, drafter=drafter)
     assert found.generation.stats.acceptance_rate == 1.0
-    assert found.generation.stats.draft_n >= 30
+    assert found.generation.stats.draft_n >= 24
 
 
 def test_D08_same_seed_same_text(load: Load, tiny: Tiny, arch: str) -> None:
