@@ -52,10 +52,8 @@ def read_model(path: Path) -> ModelFile:
 
 def _bytes(kind: int, n: int, stored: int) -> int:
     number = 2 if on_metal() else 4
-    if kind in (2, 3):
-        return n // 2 + n // 32 * 2 * number
-    if kind == 8:
-        return n + n // 32 * 2 * number
+    if kind in gguf.BITS:
+        return n * gguf.BITS[kind] // 8 + n // gguf.GROUP * 2 * number
     return stored if on_metal() else n * number
 
 

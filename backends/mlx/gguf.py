@@ -15,11 +15,12 @@ from mlx import nn
 from pardec_chat.backends.errors import ModelUnreadable
 from pardec_chat.backends.gguf.header import Header
 from pardec_chat.backends.units import size
+from pardec_chat.kernels.quant_matmul.reference import BlockType
 
-#: Tensor types that MLX leaves as they are: floats, and blocks of 32 with their bits.
+#: Tensor types that MLX leaves as they are: floats, and blocks of `GROUP` with their bits.
 _FLOATS: Final = frozenset({0, 1})
-_BITS: Final = {2: 4, 3: 4, 8: 8}
-_GROUP: Final = 32
+BITS: Final[dict[int, int]] = {BlockType.Q4_0: 4, BlockType.Q4_1: 4, BlockType.Q8_0: 8}
+GROUP: Final = 32
 #: Those that its reader expands to 16-bit floats: Q2_K to Q8_K. It refuses all others.
 _EXPANDED: Final = frozenset(range(10, 16))
 _NAMES: Final = {
@@ -57,7 +58,7 @@ def check(headers: Sequence[Header]) -> None:
     """Raises ModelUnreadable for files whose blocks MLX would expand or cannot read, and for other families."""
     tensors = [tensor for header in headers for tensor in header.tensors]
     name = headers[0].path.name
-    others = Counter(tensor.type for tensor in tensors if tensor.type not in _FLOATS and tensor.type not in _BITS)
+    others = Counter(tensor.type for tensor in tensors if tensor.type not in _FLOATS and tensor.type not in BITS)
     if others:
         kinds = ", ".join(f"{n} of {_NAMES.get(kind, f'type {kind}')}" for kind, n in sorted(others.items()))
         if others.keys() <= _EXPANDED:
@@ -105,9 +106,9 @@ def load(headers: Sequence[Header], vocabulary: int) -> Any:
     def predicate(path: str, _module: Any) -> bool | dict[str, int]:
         if f"{path}.scales" not in weights:
             return False
-        return {"group_size": _GROUP, "bits": _BITS[kinds[f"{path}.weight"]]}
+        return {"group_size": GROUP, "bits": BITS[kinds[f"{path}.weight"]]}
 
-    nn.quantize(model, group_size=_GROUP, bits=4, class_predicate=predicate)
+    nn.quantize(model, group_size=GROUP, bits=4, class_predicate=predicate)
     model.eval()
     try:
         model.load_weights(list(weights.items()), strict=True)
