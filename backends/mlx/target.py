@@ -120,16 +120,20 @@ class MlxTarget(Target):
         try:
             with device.memory_errors(self.path):
                 passes = [self._pass(cast(MlxSlot, slot), draft) for slot, draft, _ in items]
+                best = [
+                    mx.argmax(logits, axis=-1) if acceptance.takes_the_best(sampler) else None
+                    for logits, (_, _, sampler) in zip(passes, items, strict=True)
+                ]
                 # The one synchronisation of the step.
-                mx.eval(passes)
+                mx.eval(passes, [ids for ids in best if ids is not None])
         except BaseException:
             for (slot, _, _), start in zip(items, starts, strict=True):
                 cast(MlxSlot, slot).trim(start)
             raise
         verdicts = []
-        for (_, draft, sampler), logits in zip(items, passes, strict=True):
-            rows = np.array(logits, copy=False)
-            verdicts.append(acceptance.judge(draft, partial(_row_after, rows), sampler))
+        for (_, draft, sampler), logits, ids in zip(items, passes, best, strict=True):
+            row = partial(_row_after, np.array(logits, copy=False))
+            verdicts.append(acceptance.judge(draft, row, sampler, None if ids is None else ids.tolist()))
         for (slot, draft, _), start, verdict in zip(items, starts, verdicts, strict=True):
             placed = cast(MlxSlot, slot)
             placed.plain_steps = 0 if draft.n_rows else placed.plain_steps + 1
@@ -162,7 +166,7 @@ class MlxTarget(Target):
         """Whether the next pass can be begun without waiting for this one's token: what comes is the best of a bare row."""
         assert isinstance(slot, MlxSlot)
         plain = not draft.n_rows and slot.plain_steps >= _AHEAD_AFTER
-        return plain and sampler.bare and sampler.params.greedy and sampler.params.logprobs is None
+        return plain and acceptance.takes_the_best(sampler)
 
     def _step_ahead(self, slot: MlxSlot, sampler: Sampler) -> Verdict:
         """A plain step whose token stays on the device until the pass behind it has been begun, as mlx-lm decodes."""

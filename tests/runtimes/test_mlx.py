@@ -22,6 +22,7 @@ from pardec_chat.backends.base import Draft, LoadOptions, Method, Runtime
 from pardec_chat.backends.decoding.params import SamplingParams
 from pardec_chat.backends.decoding.sampler import Sampler
 from pardec_chat.backends.drafters.draft_model import DraftModel
+from pardec_chat.backends.drafters.lookahead import Lookahead, branches
 from pardec_chat.backends.drafters.ngram import Ngram
 from pardec_chat.backends.errors import BadSetting, LoadGivenUp, ModelUnreadable, OutOfMemory
 from pardec_chat.backends.gguf.header import Header, Tensor
@@ -368,6 +369,22 @@ def test_a_pass_that_was_begun_ahead_is_used_or_undone(load: LoadFolder, folders
         slot.rewind(twin_at)
         assert generate(target, list(slot.tokens), params=bare, max_tokens=30, slot=slot).ids == wanted[30:]
         slot.close()
+
+
+@pytest.mark.parametrize("arch", ["llama", "gemma3"])
+def test_D03_best_ids_found_on_the_device_are_those_of_the_rows(load: LoadFolder, arch: str) -> None:
+    bare = SamplingParams(temperature=0)
+    slow = SamplingParams(temperature=0, repeat_penalty=1.0 + 1e-12)  # a penalty is counted on the host
+    target = load(arch, branches=branches(5, 5))
+    target.vocabulary.end_ids = frozenset()
+    prompt = PROMPT + generate(target, PROMPT, params=slow, max_tokens=30).ids + PROMPT
+    found = [
+        generate(target, prompt, params=params, max_tokens=30, drafter=Lookahead(window=5, ngram=4, candidates=5))
+        for params in (slow, bare)
+    ]
+    assert found[0].ids == found[1].ids == generate(target, prompt, params=slow, max_tokens=30).ids
+    assert found[1].generation.stats.draft_n_accepted > 0
+    assert [one.tokens for one in found[0].steps] == [one.tokens for one in found[1].steps]
 
 
 # Files
