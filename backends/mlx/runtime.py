@@ -6,7 +6,7 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
-from pardec_chat.backends.base import LoadOptions, Runtime, Target
+from pardec_chat.backends.base import LoadOptions, NumberType, Runtime, Target
 from pardec_chat.backends.machine import Machine
 from pardec_chat.backends.mlx import device, files
 from pardec_chat.backends.mlx.target import MlxTarget
@@ -18,8 +18,8 @@ class MlxRuntime(Runtime):
 
     name = "mlx"
 
-    def read_model(self, path: Path) -> ModelFile:
-        """See `Runtime`. Weights are not read; the memory is what it takes on this runtime."""
+    def read_model(self, path: Path, dtype: NumberType = "auto") -> ModelFile:
+        """See `Runtime`. Weights are not read; the memory is what it takes on this runtime in its own choice of numbers."""
         return files.read_model(path)
 
     def usable(self, machine: Machine) -> Machine:
