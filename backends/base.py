@@ -322,6 +322,8 @@ class Target(ABC):
     name: str
     #: Bytes of weights, cache and buffers on each device, as the runtime tells after the load; empty where it does not.
     placed: Mapping[str, int] = MappingProxyType({})
+    #: Most bytes that were in use at once, weights as they were read included; 0 where the runtime does not tell.
+    peak: int = 0
     #: Whose kernels it runs on.
     kernels: Kernels = Kernels(reason="the runtime has no others")
 

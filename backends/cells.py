@@ -6,11 +6,12 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from pardec_chat.backends.base import Draft, LoadOptions, Prefill, Slot
+from pardec_chat.backends.base import Draft, LoadOptions, Prefill, Slot, leaves
 from pardec_chat.backends.decoding.prefix import common_prefix
+from pardec_chat.backends.decoding.sampler import Sampler
 from pardec_chat.backends.errors import BadSetting, ContextFull
 
-#: Tokens evaluated at once in a prefill: the cancel flag is read between two of these.
+#: Tokens evaluated at once in a prefill, where a runtime wants no other: the cancel flag is read between two of these.
 CHUNK: Final = 128
 
 
@@ -18,17 +19,20 @@ class CellSlot(Slot):
     """Cells hold `cells`, in order; the committed ids are `committed`, all but the last of them in cells.
 
     Between two calls the cells hold exactly `committed[:-1]`, except on a draft model, where accepted guesses stay useful.
+
+    chunk: tokens evaluated at once where many are missing.
     """
 
-    def __init__(self, n_ctx: int) -> None:
+    def __init__(self, n_ctx: int, chunk: int = CHUNK) -> None:
         self.n_ctx = n_ctx
+        self.chunk = chunk
         self.cells: list[int] = []
         self.committed: list[int] = []
         self._closed = False
 
     @abstractmethod
     def evaluate(self, ids: Sequence[int]) -> object | None:
-        """Add cells for `ids` (at most CHUNK), without logits; gives their features where they are read."""
+        """Add cells for `ids` (at most `chunk`), without logits; gives their features where they are read."""
 
     @abstractmethod
     def trim(self, n: int) -> int:
@@ -55,7 +59,7 @@ class CellSlot(Slot):
         self.committed = list(ids[: position + 1])
         features: list[object] = []
         while position < len(wanted) and not should_stop():
-            found = self.evaluate(wanted[position : position + CHUNK])
+            found = self.evaluate(wanted[position : position + self.chunk])
             if found is not None:
                 features.append(found)
             position = len(self.cells)
@@ -63,12 +67,23 @@ class CellSlot(Slot):
         return Prefill(cached, position - cached, complete=position == len(wanted), features=tuple(features))
 
     def follow(self, ids: Sequence[int]) -> None:
-        """Commit `ids` on a draft model; the last of them, at most CHUNK, are left for the caller to evaluate."""
+        """Commit `ids` on a draft model; the last of them, at most `chunk`, are left for the caller to evaluate."""
         kept = self.trim(common_prefix(self.cells, ids[:-1]))
-        while len(ids) - kept > CHUNK:
-            self.evaluate(ids[kept : kept + CHUNK])
+        while len(ids) - kept > self.chunk:
+            self.evaluate(ids[kept : kept + self.chunk])
             kept = len(self.cells)
         self.committed = list(ids)
+
+    def rewind(self, length: int) -> None:
+        """See `Slot`. Where the cache cannot be trimmed that far, the kept ids are evaluated again."""
+        del self.committed[length:]
+        self.settle()
+
+    def settle(self) -> None:
+        """Make the cells those of all committed ids but the last; they agree as far as both reach."""
+        wanted = max(0, len(self.committed) - 1)
+        for start in range(self.trim(wanted), wanted, self.chunk):
+            self.evaluate(self.committed[start : min(start + self.chunk, wanted)])
 
     def close(self) -> None:
         """See `Slot`."""
@@ -84,6 +99,13 @@ def check_room(slot: Slot, draft: Draft) -> None:
             f"{draft.depth} drafted tokens do not fit behind {len(slot.tokens):,} of {slot.n_ctx:,}.",
             "Start a new conversation or ask for a longer context (--ctx).",
         )
+
+
+def check_leaves(items: Sequence[tuple[Slot, Draft, Sampler]], branches: int) -> None:
+    """Raises BadSetting where the trees of a pass have more leaves, beside one for each slot, than `branches`."""
+    ends = sum(max(0, len(leaves(draft.all_parents)) - 1) for _, draft, _ in items)
+    if ends > branches:
+        raise BadSetting("The draft tree has more leaves than were asked for at load.", "Draft chains instead.")
 
 
 def check_options(options: LoadOptions) -> None:

@@ -12,6 +12,7 @@ from pardec_chat.backends.errors import BadSetting
 _RUNTIMES = {
     "llamacpp": ("pardec_chat.backends.llamacpp.runtime", "llama_cpp"),
     "pytorch": ("pardec_chat.backends.pytorch.runtime", "torch"),
+    "mlx": ("pardec_chat.backends.mlx.runtime", "mlx_lm"),
 }
 
 

@@ -32,7 +32,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     def path(arch: str, seed: int = 0, vocabulary: TinyVocabulary = VOCABULARY) -> Path:
         key = (arch, seed, vocabulary)
         if key not in known:
-            known[key] = tiny_models.write(folder / f"{arch}-{len(known)}.gguf", arch, seed, vocabulary)
+            known[key] = tiny_models.write(folder / f"{arch}-{len(known)}-{seed}.gguf", arch, seed, vocabulary)
         return known[key]
 
     return path

@@ -166,6 +166,7 @@ class LoadedModels:
             notices=tuple(self._notices),
             plan=self.plan,
             placed=Counter(self.target.placed) + Counter({} if self._draft is None else self._draft.placed),
+            peak=max(self.target.peak, 0 if self._draft is None else self._draft.peak),
             rewinds=self.target.capabilities.rewind != "none",
             branches=self.target.capabilities.tree,
             kernels=self.target.kernels,

@@ -124,6 +124,7 @@ class Loaded:
     """What is loaded now. notices: what the user should know, such as a draft that was left out.
 
     plan: what was expected to be taken, and where; placed: bytes on each device, as the runtime tells.
+    peak: most bytes in use at once while it was loaded, 0 where the runtime does not tell.
     rewinds: whether what was read can be taken back, so that a question beside the conversation costs no reading it again.
     branches: whether guesses may branch, without which there is no looking ahead.
     kernels: whose the target runs on, and why not this package's own.
@@ -136,6 +137,7 @@ class Loaded:
     notices: tuple[str, ...]
     plan: Plan | None = None
     placed: Mapping[str, int] = field(default_factory=dict)
+    peak: int = 0
     rewinds: bool = True
     branches: bool = True
     kernels: Kernels = field(default_factory=Kernels)

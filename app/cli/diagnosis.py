@@ -121,7 +121,7 @@ def _runtime(found: Diagnosis, name: str, here: Machine, entries: list[Entry]) -
         if hint := described.get("hint"):
             found.wrong(hint, described["mend"])
         facts = {"name": name, "installed": True, "usable": True, "devices": kinds, **described}
-        facts["placed"] = _placed(found, engine, entries)
+        facts["placed"] = _placed(found, engine, name, entries)
         return facts
     except Exception as error:  # noqa: BLE001  # a broken native build raises anything
         package = _PACKAGE if name == _BASE else f'"pardec-chat[{name}]"'
@@ -133,25 +133,27 @@ def _runtime(found: Diagnosis, name: str, here: Machine, entries: list[Entry]) -
         engine.close()
 
 
-def _placed(found: Diagnosis, engine: Any, entries: list[Entry]) -> dict[str, Any] | None:
-    """Where the smallest model here really went; None where there is none to try."""
+def _placed(found: Diagnosis, engine: Any, name: str, entries: list[Entry]) -> dict[str, Any] | None:
+    """Where the smallest model that this runtime reads really went; None where there is none to try."""
     from pardec_chat.app.chat.request import ModelChoice
-    from pardec_chat.backends.errors import UserError
+    from pardec_chat.backends.errors import ModelUnreadable, UserError
 
     small = [entry for entry in entries if entry.state == "on disk" and not entry.helper and entry.size <= _TO_TRY]
-    if not small:
-        return None
-    entry = min(small, key=lambda entry: entry.size)
-    try:
-        loaded = engine.load(ModelChoice(entry.path, n_ctx=512)).result()
-    except UserError as error:
-        found.wrong(f"{entry.id} cannot be loaded: {error.what}", f"pardec-chat models remove {entry.id}")
-        return None
-    return {
-        "model": entry.id,
-        "devices": dict(loaded.placed),
-        "planned_bytes": loaded.plan.need_of_models() if loaded.plan is not None else None,
-    }
+    for entry in sorted(small, key=lambda entry: entry.size):
+        try:
+            loaded = engine.load(ModelChoice(entry.path, n_ctx=512)).result()
+        except UserError as error:
+            if name != _BASE and isinstance(error, ModelUnreadable):
+                continue  # what one of the others does not read may be no fault of the file
+            found.wrong(f"{entry.id} cannot be loaded: {error.what}", f"pardec-chat models remove {entry.id}")
+            return None
+        return {
+            "model": entry.id,
+            "devices": dict(loaded.placed),
+            "peak_bytes": loaded.peak,
+            "planned_bytes": loaded.plan.need_of_models() if loaded.plan is not None else None,
+        }
+    return None
 
 
 def _models(found: Diagnosis) -> list[Entry]:

@@ -56,7 +56,8 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
             yield f"    kernels for the CPU: {kernels}"
         if placed := runtime.get("placed"):
             where = ", ".join(f"{size(count)} on {device}" for device, count in placed["devices"].items())
-            yield f"    tried with {placed['model']}: {where}"
+            most = f", {size(placed['peak_bytes'])} at most" if placed["peak_bytes"] else ""
+            yield f"    tried with {placed['model']}: {where}{most}"
     yield from ("", "models")
     for model in report["models"]:
         state = model["helper"] or model["state"]

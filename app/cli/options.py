@@ -47,13 +47,13 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         "--runtime",
         default="llamacpp",
         metavar="R",
-        help="what runs the model: llamacpp or pytorch (default: llamacpp)",
+        help="what runs the model: llamacpp, pytorch or mlx (default: llamacpp)",
     )
     group.add_argument(
         "--dtype",
         choices=("auto", "bf16", "fp16", "fp32"),
         default="auto",
-        help="numbers of weights and cache with the pytorch runtime (default: auto, which is bf16)",
+        help="numbers of weights and cache with the pytorch and mlx runtimes (default: auto, bf16 with pytorch)",
     )
 
 
@@ -96,7 +96,7 @@ def add_tree_option(group: argparse._ActionsContainer) -> None:
         type=int,
         default=0,
         metavar="N",
-        help="let the draft model guess a tree of N tokens (pytorch; 0: a chain)",
+        help="let the draft model guess a tree of N tokens (pytorch and mlx; 0: a chain)",
     )
 
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-#: What runs folders of safetensors.
-_FOLDERS = "pytorch"
+#: What runs folders of safetensors, the first one where nobody chose.
+_FOLDERS = ("pytorch", "mlx")
 
 _SAMPLING = (
     "temperature",
@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     chosen = app.ChatOptions(
         model=model,
         draft=draft,
-        runtime=_FOLDERS if model is not None and model.is_dir() and runtime != _FOLDERS else None,
+        runtime=_for_folders(runtime) if model is not None and model.is_dir() else None,
         ngram_min_match=arguments.ngram_min_match,
         n_ctx=_given(arguments.ctx, start.ctx),
         threads=_given(arguments.threads, start.threads),
@@ -174,12 +174,19 @@ def _entries(library: Library, own: str) -> list[ModelEntry]:
     ]
     others = [name for name in registry.names() if name != own and registry.installed(name)]
     found = [*entries, *(replace(entry, runtime=name) for name in others for entry in entries)]
-    if own == _FOLDERS or _FOLDERS in others:
-        runtime = None if own == _FOLDERS else _FOLDERS
-        for folder in library.folders():
-            size = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
-            found.append(ModelEntry(folder.name.lower(), folder.name, folder, size, "folder", runtime))
+    runtimes = [None if name == own else name for name in _FOLDERS if name == own or name in others]
+    for folder in library.folders() if runtimes else ():
+        size = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+        found += [ModelEntry(folder.name.lower(), folder.name, folder, size, "folder", name) for name in runtimes]
     return found
+
+
+def _for_folders(own: str) -> str | None:
+    """The runtime to name for a folder; None where the session's own one runs it."""
+    from pardec_chat.backends import registry
+
+    here = [name for name in _FOLDERS if registry.installed(name)]
+    return None if own in _FOLDERS else (here or _FOLDERS)[0]
 
 
 def _wizard(library: Library) -> WizardLike:

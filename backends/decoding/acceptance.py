@@ -15,15 +15,22 @@ from pardec_chat.kernels.sampling.reference import Distribution, Logits, largest
 from pardec_chat.kernels.verify_accept import reference
 
 
-def judge(draft: Draft, row: Callable[[int], Logits], sampler: Sampler) -> Verdict:
+def takes_the_best(sampler: Sampler) -> bool:
+    """Whether all that is asked of a row is its most probable id."""
+    return sampler.bare and sampler.params.greedy and sampler.params.logprobs is None
+
+
+def judge(draft: Draft, row: Callable[[int], Logits], sampler: Sampler, best: Sequence[int] | None = None) -> Verdict:
     """Check `draft` against the target's rows and advance `sampler` by what is emitted.
 
     row: logits [V] after a node of the draft, -1 standing for the last committed token; only nodes on the accepted path are
         asked for. Behind the draft's nodes come the leaves of its probes. A drawn draft goes through rejection sampling, a
         chosen one through the walk.
+    best: the most probable id of each row in order, where a runtime has found them and the sampler `takes_the_best`; then no
+        row of a chosen draft is asked for.
     """
     probed = range(len(draft), len(draft) + len(draft.probes.leaves))
-    probe_tokens = [int(row(leaf).argmax()) for leaf in probed]
+    probe_tokens = [int(row(leaf).argmax()) if best is None else best[leaf + 1] for leaf in probed]
     visited: list[int] = []
 
     def look(node: int) -> Logits:
@@ -33,7 +40,7 @@ def judge(draft: Draft, row: Callable[[int], Logits], sampler: Sampler) -> Verdi
     if draft.probabilities is None:
 
         def own(node: int) -> int:
-            token = sampler.choose(look(node))
+            token = sampler.choose(look(node)) if best is None else best[node + 1]
             sampler.push(token)
             return token
 

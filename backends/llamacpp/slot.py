@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pardec_chat.backends.base import Slot
-from pardec_chat.backends.cells import CHUNK, CellSlot
-from pardec_chat.backends.decoding.prefix import common_prefix
+from pardec_chat.backends.cells import CellSlot
 
 if TYPE_CHECKING:
     from pardec_chat.backends.llamacpp.target import LlamaCppTarget
@@ -23,16 +22,13 @@ class LlamaCppSlot(CellSlot):
         # Running state at some number of cells, where the memory cannot be trimmed.
         self._snapshot: tuple[int, bytes] | None = None
 
-    def rewind(self, length: int) -> None:
-        """See `Slot`. Where the memory cannot be trimmed, the kept ids are evaluated again."""
-        self.commit(self.committed[:length])
-
     def fork(self) -> Slot:
         """See `Slot`."""
         twin = self._target.open()
         if self._target.n_window:
             # Shared cells would never leave the window's cache, which fills up then: the twin evaluates its own.
-            twin.commit(list(self.committed))
+            twin.committed = list(self.committed)
+            twin.settle()
             return twin
         self._target.context.copy(self.sequence, twin.sequence)
         twin.cells = list(self.cells)
@@ -43,20 +39,6 @@ class LlamaCppSlot(CellSlot):
     def release(self) -> None:
         """See `CellSlot`."""
         self._target.release(self)
-
-    def commit(self, tokens: list[int]) -> None:
-        """Make `tokens` the committed ids; their cells are there already or are evaluated again."""
-        self.committed = tokens
-        self._settle(self.trim(common_prefix(self.cells, tokens[:-1])))
-
-    def accept(self, tokens: Sequence[int]) -> None:
-        """Commit `tokens` behind the committed ids; the cells agree with them as far as both reach."""
-        self.committed.extend(tokens)
-        self._settle(self.trim(len(self.committed) - 1))
-
-    def _settle(self, kept: int) -> None:
-        for start in range(kept, len(self.committed) - 1, CHUNK):
-            self.evaluate(self.committed[start : min(start + CHUNK, len(self.committed) - 1)])
 
     def evaluate(self, ids: Sequence[int]) -> None:
         """See `CellSlot`."""

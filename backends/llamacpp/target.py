@@ -175,14 +175,15 @@ class LlamaCppTarget(Target):
                 self.context.copy(winner, slot.sequence, start + 1)
             for sequence in others:
                 self.context.remove(sequence, 0)
-        # A branch's cells count as the accepted path here; what is behind it goes with the trim of `commit`.
+        # A branch's cells count as the accepted path here; what is behind it goes with the trim of `settle`.
         slot.cells.append(slot.tokens[-1])
         if others or draft.probes:
             slot.cells.extend(verdict.tokens[: verdict.n_accepted])
             self.context.remove(slot.sequence, len(slot.cells))
         else:
             slot.cells.extend(draft.tokens)
-        slot.accept(verdict.tokens)
+        slot.committed.extend(verdict.tokens)
+        slot.settle()
 
     def propose(self, slot: Slot, ids: Sequence[int], n: int, sampler: Sampler, go_on: GoOn | None = None) -> Draft:
         """See `Target`."""

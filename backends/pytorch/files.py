@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import struct
 from dataclasses import replace
 from math import prod
 from pathlib import Path
-from typing import Final
 
-from pardec_chat.backends.decoding.pairing import TokenTable
-from pardec_chat.backends.errors import ModelUnreadable
+from pardec_chat.backends.folder import read_config, shards, tensors
 from pardec_chat.backends.gguf import model as gguf_model
 from pardec_chat.backends.gguf.header import read
 from pardec_chat.backends.memory import Shape
 from pardec_chat.backends.model_file import ModelFile
-from pardec_chat.backends.pytorch.folder_vocabulary import FolderVocabulary
-from pardec_chat.backends.pytorch.model import read_config
 from pardec_chat.backends.pytorch.spec import of_config, of_gguf
-from pardec_chat.backends.pytorch.weights import check_types, shards
-
-#: More than this is no header of a safetensors file.
-_MOST_HEADER: Final = 1 << 27
+from pardec_chat.backends.pytorch.weights import check_types
+from pardec_chat.backends.vocabulary.folder import FolderVocabulary
 
 
 def read_model(path: Path, number: int, *, in_blocks: bool, reordered: bool) -> ModelFile:
@@ -67,14 +59,8 @@ def _folder(folder: Path, number: int) -> ModelFile:
     config = read_config(folder)
     spec = of_config(config, folder.name)
     paths = shards(folder)
-    sizes = {name: size for path in paths for name, size in _sizes(path).items()}
-    tied = not any(name.endswith("lm_head.weight") for name in sizes)
-
-    def vocabulary() -> TokenTable:
-        found = FolderVocabulary(folder, spec.vocabulary, config)
-        special = frozenset(i for i in range(found.size) if found.is_control(i) or not found.piece(i))
-        return TokenTable([found.text(i).encode() for i in range(found.size)], special)
-
+    counts = {name: count for path in paths for name, count in tensors(path)}
+    tied = not any(name.endswith("lm_head.weight") for name in counts)
     return ModelFile(
         path=folder,
         name=folder.name,
@@ -83,7 +69,7 @@ def _folder(folder: Path, number: int) -> ModelFile:
         size=sum(path.stat().st_size for path in paths),
         shape=Shape(
             name=folder.name,
-            weights=sum(sizes.values()) * number,
+            weights=sum(counts.values()) * number,
             layers=spec.layers,
             cache_per_token=spec.layers * 2 * spec.kv_heads * spec.head * number,
             vocabulary=spec.vocabulary,
@@ -96,18 +82,5 @@ def _folder(folder: Path, number: int) -> ModelFile:
         cache="full",
         tokenizer="tokenizer.json",
         width=spec.width,
-        vocabulary=vocabulary,
+        vocabulary=lambda: FolderVocabulary(folder, spec.vocabulary, config).table(),
     )
-
-
-def _sizes(path: Path) -> dict[str, int]:
-    """How many numbers each tensor of a safetensors file has, from its header."""
-    try:
-        with path.open("rb") as file:
-            (length,) = struct.unpack("<Q", file.read(8))
-            if length > _MOST_HEADER:
-                raise ValueError("no header")
-            header = json.loads(file.read(length))
-        return {name: prod(one["shape"]) for name, one in header.items() if name != "__metadata__"}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
-        raise ModelUnreadable(f"{path} is damaged.", "Fetch the file again.") from error

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pardec_chat.backends.base import Vocabulary
-from pardec_chat.backends.errors import ModelUnreadable
+from pardec_chat.backends.folder import read_config
 from pardec_chat.backends.gguf.header import read
 from pardec_chat.backends.gguf.model import parts
-from pardec_chat.backends.pytorch.folder_vocabulary import FolderVocabulary, read_template
 from pardec_chat.backends.pytorch.spec import Spec, of_config, of_gguf
-from pardec_chat.backends.pytorch.vocabulary import GgufVocabulary
 from pardec_chat.backends.pytorch.weights import FolderWeights, GgufWeights, Weights
+from pardec_chat.backends.vocabulary.folder import FolderVocabulary, read_template
+from pardec_chat.backends.vocabulary.gguf import GgufVocabulary
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +39,3 @@ def open_model(path: Path) -> OpenModel:
     vocabulary = GgufVocabulary(headers[0])
     template = headers[0].text("tokenizer.chat_template") or None
     return OpenModel(spec, GgufWeights(headers, spec), vocabulary, template)
-
-
-def read_config(folder: Path) -> dict[str, Any]:
-    """The folder's config.json. Raises ModelUnreadable."""
-    path = folder / "config.json"
-    try:
-        config = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise ModelUnreadable(f"{path} cannot be read: {error.strerror}.", "Give the folder of a model.") from error
-    except ValueError as error:
-        raise ModelUnreadable(f"{path} makes no sense.", "Fetch the folder again.") from error
-    if not isinstance(config, dict):
-        raise ModelUnreadable(f"{path} makes no sense.", "Fetch the folder again.")
-    return config

@@ -24,11 +24,6 @@ class PytorchSlot(CellSlot):
         """See `CellSlot`."""
         return self._target.evaluate(self, ids)
 
-    def rewind(self, length: int) -> None:
-        """See `Slot`."""
-        del self.committed[length:]
-        self.trim(max(0, len(self.committed) - 1))
-
     def fork(self) -> Slot:
         """See `Slot`."""
         twin = self._target.open()

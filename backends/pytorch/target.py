@@ -22,9 +22,8 @@ from pardec_chat.backends.base import (
     Target,
     Verdict,
     depths,
-    leaves,
 )
-from pardec_chat.backends.cells import check_options, check_room
+from pardec_chat.backends.cells import check_leaves, check_options, check_room
 from pardec_chat.backends.decoding import acceptance, tree
 from pardec_chat.backends.decoding.sampler import Sampler
 from pardec_chat.backends.errors import BadSetting, QueueFull
@@ -137,7 +136,9 @@ class PytorchTarget(Target):
 
     def verify(self, items: Sequence[tuple[Slot, Draft, Sampler]]) -> list[Verdict]:
         """See `Target`."""
-        self._check_room(items)
+        for slot, draft, _sampler in items:
+            check_room(slot, draft)
+        check_leaves(items, self._branches)
         tokens: list[int] = []
         positions: list[int] = []
         wanted: list[int] = []
@@ -217,14 +218,6 @@ class PytorchTarget(Target):
             for (slot, draft), first in zip(placed, firsts, strict=True)
         ]
         return self._forward(tokens, positions, blocks, wanted)
-
-    def _check_room(self, items: Sequence[tuple[Slot, Draft, Sampler]]) -> None:
-        ends = 0
-        for slot, draft, _sampler in items:
-            check_room(slot, draft)
-            ends += max(0, len(leaves(draft.parents)) + len(draft.probes.leaves) - 1)
-        if ends > self._branches:
-            raise BadSetting("The draft tree has more leaves than were asked for at load.", "Draft chains instead.")
 
     def _commit(self, slot: PytorchSlot, verdict: Verdict) -> None:
         slot.cells.append(slot.committed[-1])

@@ -5,7 +5,6 @@ The names are those of GGUF files: `token_embd.weight`, `blk.3.attn_q.weight`, `
 
 from __future__ import annotations
 
-import json
 import mmap
 import re
 from abc import ABC, abstractmethod
@@ -18,6 +17,7 @@ import torch
 from torch import Tensor
 
 from pardec_chat.backends.errors import ModelUnreadable
+from pardec_chat.backends.folder import shards
 from pardec_chat.backends.gguf.header import Header
 from pardec_chat.backends.gguf.header import Tensor as Place
 from pardec_chat.backends.pytorch.spec import Spec
@@ -197,26 +197,6 @@ class FolderWeights(Weights):
     def close(self) -> None:
         """See `Weights`."""
         self._files.clear()
-
-
-def shards(folder: Path) -> list[Path]:
-    """The safetensors files of a folder. Raises ModelUnreadable where there is none, or one of them is missing."""
-    index = folder / "model.safetensors.index.json"
-    if index.is_file():
-        try:
-            names = sorted(set(json.loads(index.read_text("utf-8"))["weight_map"].values()))
-        except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
-            raise ModelUnreadable(f"{index} makes no sense.", "Fetch the folder again.") from error
-    else:
-        names = ["model.safetensors"]
-    found = [folder / Path(str(name)).name for name in names]
-    for path in found:
-        if not path.is_file():
-            raise ModelUnreadable(
-                f"{folder.name} has no {path.name}.",
-                "Fetch the folder again; weights in pickles (.bin, .pt) are never read.",
-            )
-    return found
 
 
 def _ours(theirs: str, layer_names: dict[str, str]) -> str | None:

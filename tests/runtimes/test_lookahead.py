@@ -12,7 +12,7 @@ from pardec_chat.backends.decoding.sampler import Sampler
 from pardec_chat.backends.drafters.lookahead import Lookahead, branches
 from pardec_chat.tests.conftest import Tiny
 from pardec_chat.tests.decode import begin, generate, never
-from pardec_chat.tests.runtimes.conftest import Load
+from pardec_chat.tests.runtimes.conftest import Far, Load
 from pardec_chat.tests.runtimes.test_contract import ON, PROMPT, N, plain
 
 pytestmark = pytest.mark.usefixtures("in_float32")
@@ -87,10 +87,11 @@ def test_K07_the_contexts_edge(load: Load, tiny: Tiny, arch: str, room: int) -> 
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-def test_D01_a_text_longer_than_the_window_and_its_cache(load: Load, tiny: Tiny, arch: str) -> None:
-    target = branching(load, tiny, arch, n_ctx=512)
-    wanted = plain(target, n=420)
-    assert generate(target, PROMPT, params=ON, max_tokens=420, drafter=small()).ids == wanted
+def test_D01_a_text_longer_than_the_window_and_its_cache(load: Load, tiny: Tiny, far: Far, arch: str) -> None:
+    target = branching(load, tiny, arch, n_ctx=far.n_ctx)
+    n = far.answer
+    wanted = plain(target, far.prompt, n)
+    assert generate(target, far.prompt, params=ON, max_tokens=n, drafter=small()).ids == wanted
 
 
 def test_K05_two_answers_in_one_pass(load: Load, tiny: Tiny) -> None:

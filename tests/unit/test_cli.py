@@ -6,7 +6,9 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -260,6 +262,32 @@ def test_doctor_names_what_is_wrong_and_the_line_that_mends_it(
     assert document["files"]["models"] == {"path": str(tmp_path), "exists": True}
     assert {"cpu", "cores", "features", "memory_available", "disk_free", "devices"} <= document["machine"].keys()
     assert {"term", "colours", "encoding"} <= document["terminal"].keys()
+
+
+def test_doctor_passes_over_files_that_one_of_the_other_runtimes_does_not_read() -> None:
+    from pardec_chat.app.chat.request import Loaded, ModelChoice
+    from pardec_chat.app.cli.diagnosis import Diagnosis, _placed
+    from pardec_chat.backends.errors import ModelUnreadable
+
+    class Engine:
+        def load(self, choice: ModelChoice) -> Future[Loaded]:
+            future: Future[Loaded] = Future()
+            if choice.model.name == "small":
+                future.set_exception(ModelUnreadable("small is of another kind.", "Take another runtime."))
+            else:
+                future.set_result(Loaded("large", None, "mlx", 512, (), placed={"CPU": 70}, peak=90))
+            return future
+
+    entries: list[Any] = [
+        SimpleNamespace(id=name, path=Path(name), size=size, state="on disk", helper=None)
+        for name, size in (("large", 2), ("small", 1))
+    ]
+    found = Diagnosis()
+    tried = _placed(found, Engine(), "mlx", entries)
+    assert tried == {"model": "large", "devices": {"CPU": 70}, "peak_bytes": 90, "planned_bytes": None}
+    assert not found.problems
+    assert _placed(found, Engine(), "llamacpp", entries) is None
+    assert "small cannot be loaded" in str(found.problems)
 
 
 def test_the_prompt_can_come_from_standard_input(

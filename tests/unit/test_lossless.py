@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from pardec_chat.backends.base import Draft, Drafter, GoOn, Method, Slot, Verdict
+from pardec_chat.backends.base import Draft, Drafter, GoOn, Method, Slot, Target, Verdict
 from pardec_chat.backends.decoding.depth import Controller
 from pardec_chat.backends.decoding.loop import Generation, step
 from pardec_chat.backends.decoding.params import SamplingParams
@@ -47,7 +47,7 @@ def params(temperature: float, chain: str = "softmax", **more: object) -> Sampli
 
 
 def text_law(
-    target: ScriptedTarget,
+    target: Target,
     settings: SamplingParams,
     n: int,
     drafter: Callable[[], Drafter] | None = None,

@@ -151,7 +151,7 @@ def test_defaults_are_those_of_the_sampler() -> None:
         (f"[chat]\ntemperature = 0x{'f' * 5000}", "temperature must be a number."),
         ("[chat]\nsystem = 3", "system must be a text."),
         ("[model]\nmodel = ''", "model must be one line of text."),
-        ("[model]\nruntime = 'mlx'", "runtime must be 'llamacpp' or 'pytorch'."),
+        ("[model]\nruntime = 'vllm'", "runtime must be 'llamacpp', 'pytorch' or 'mlx'."),
         ("[model]\ncache_type = 'f32'", "cache_type must be 'f16' or 'q8_0'."),
         ("[model]\nkernels = 'own'", "kernels must be 'auto' or 'stock'."),
         ("[endpoint]\nport = 65536", "port must be a whole number from 0 to 65,535."),

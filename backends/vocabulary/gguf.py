@@ -7,8 +7,8 @@ from typing import Final, Protocol
 from pardec_chat.backends.base import Vocabulary
 from pardec_chat.backends.errors import ModelUnreadable
 from pardec_chat.backends.gguf.header import Header
-from pardec_chat.backends.pytorch.bpe import PATTERNS, BpeSplitter
-from pardec_chat.backends.pytorch.spm import SpmSplitter
+from pardec_chat.backends.vocabulary.bpe import PATTERNS, BpeSplitter
+from pardec_chat.backends.vocabulary.spm import SpmSplitter
 
 NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 
@@ -172,9 +172,7 @@ def _splitter(header: Header, ids: dict[str, int]) -> tuple[Splitter, bool]:
         merges = [merge.decode("utf-8", "replace") for merge in header.texts("tokenizer.ggml.merges")]
         return BpeSplitter(ids, merges, pre), False
     raise ModelUnreadable(
-        f"{header.path.name} has a tokenizer ({model} {pre}) that the pytorch runtime does not know.".replace(
-            "  ", " "
-        ),
+        f"{header.path.name} has a tokenizer ({model} {pre}) that is known to llama.cpp alone.".replace("  ", " "),
         "Take the llamacpp runtime, or the model's folder with a tokenizer.json.",
     )
 

@@ -10,9 +10,10 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from pardec_chat.backends.base import Vocabulary
+from pardec_chat.backends.decoding.pairing import TokenTable
 from pardec_chat.backends.errors import ModelUnreadable
-from pardec_chat.backends.pytorch.bpe import byte_characters
-from pardec_chat.backends.pytorch.vocabulary import ENDS
+from pardec_chat.backends.vocabulary.bpe import byte_characters
+from pardec_chat.backends.vocabulary.gguf import ENDS
 
 _SPACE = "\u2581"
 
@@ -71,9 +72,10 @@ class FolderVocabulary(Vocabulary):
         """See `Vocabulary`."""
         return self._tokenizer.id_to_token(token) or f"[PAD{token}]"
 
-    def is_control(self, token: int) -> bool:
-        """Whether it is never part of a written text."""
-        return token in self._control
+    def table(self) -> TokenTable:
+        """The names of all ids, and which of them are never part of a written text."""
+        special = frozenset(i for i in range(self.size) if i in self._control or not self.piece(i))
+        return TokenTable([self.text(i).encode() for i in range(self.size)], special)
 
 
 def read_template(folder: Path) -> str | None:

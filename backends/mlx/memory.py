@@ -1,0 +1,184 @@
+"""What a model remembers of one conversation: the caches of all its layers, and how they are taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import mlx.core as mx
+from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache, make_prompt_cache
+
+from pardec_chat.backends.mlx.branches import Branches, suits
+from pardec_chat.backends.mlx.rows import Rows
+from pardec_chat.backends.model_file import CacheKind
+
+
+@dataclass(frozen=True, slots=True)
+class _Snapshot:
+    """Running states after `length` tokens. Arrays never change, so that keeping them costs their memory and no copy."""
+
+    length: int
+    states: tuple[tuple[Any, ...], ...]
+
+
+class Memory:
+    """length: tokens it holds. layers: what mlx-lm's model is given.
+
+    Full caches are trimmed by their length, windows as far as their slack reaches, and running states go back to the last
+    snapshot, from where the caller evaluates again. A cache of another kind can only be begun anew.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._begin()
+
+    def _begin(self) -> None:
+        self.length = 0
+        all_ours = suits(self._model)
+        self.layers: list[Any] = [_ours(cache, everywhere=all_ours) for cache in make_prompt_cache(self._model)]
+        self._single = [one for layer in self.layers for one in _single(layer)]
+        self._states = [one for one in self._single if isinstance(one, ArraysCache)]
+        self._rows = [one for one in self._single if isinstance(one, Rows)]
+        self._full = [one for one in self._single if type(one) is KVCache]
+        #: The state behind the last prompt, and that before the last draft.
+        self._prompt: _Snapshot | None = None
+        self._latest: _Snapshot | None = None
+
+    @property
+    def rewind(self) -> Literal["trim", "snapshot", "none"]:
+        """See `Capabilities`."""
+        if len(self._states) + len(self._rows) + len(self._full) < len(self._single):
+            return "none"
+        return "snapshot" if self._states else "trim"
+
+    @property
+    def branches(self) -> bool:
+        """Whether trees can be evaluated."""
+        return suits(self._model) and len(self._rows) == len(self._single)
+
+    @property
+    def kind(self) -> CacheKind:
+        """What it keeps, in the words of a model's description."""
+        if self._states:
+            return "recurrent" if len(self._states) == len(self._single) else "hybrid"
+        return "sliding window" if self._windows else "full"
+
+    @property
+    def _windows(self) -> list[Rows]:
+        return [one for one in self._rows if one.max_size is not None]
+
+    @property
+    def n_visible(self) -> int:
+        """The most tokens that a window gives to the next row, 0 without one."""
+        return max((window.size() for window in self._windows), default=0)
+
+    def forward(self, ids: Any, branches: Branches | None = None) -> Any:
+        """Add tokens; gives their logits, float32 [n, V], neither of which is computed yet.
+
+        ids: int32 [1, n]. branches: what they are in a tree.
+        """
+        for one in self._rows:
+            one.branches = branches
+        logits = self._model(ids, cache=self.layers)[0]
+        for one in self._rows:
+            one.branches = None
+        self.length += ids.shape[1]
+        return logits.astype(mx.float32)
+
+    def arrays(self) -> list[Any]:
+        """Everything, for evaluation."""
+        return [one.state for one in self._single]
+
+    def save(self, *, prompt: bool = False) -> None:
+        """Remember the running states, if there are any; prompt: behind a prompt, which answers go back to."""
+        if not self._states:
+            return
+        now = _Snapshot(self.length, tuple(tuple(one.cache) for one in self._states))
+        if prompt:
+            self._prompt = now
+        self._latest = now
+
+    def trim(self, n: int) -> int:
+        """Keep the first `n` tokens, or as many as is possible; gives how many stayed."""
+        if n >= self.length:
+            return self.length
+        saved = [one for one in (self._prompt, self._latest) if one is not None and one.length <= n]
+        snapshot = max(saved, key=lambda one: one.length, default=None)
+        if self._states:
+            n = 0 if snapshot is None else snapshot.length
+        gone = self.length - n
+        if n == 0 or self.rewind == "none" or not all(one.can_trim(gone) for one in self._rows):
+            self._begin()
+            return 0
+        for one in (*self._full, *self._rows):
+            one.trim(gone)
+        if snapshot is not None and self._states:
+            for one, state in zip(self._states, snapshot.states, strict=True):
+                one.cache = list(state)
+            self._latest = snapshot
+            if self._prompt is not None and self._prompt.length > n:
+                self._prompt = None
+        self.length = n
+        return n
+
+    def keep(self, n: int, rows: Sequence[int]) -> None:
+        """Of the tree behind the first `n` tokens keep `rows`, ascending."""
+        for one in self._rows:
+            one.keep(n, rows)
+        self.length = n + len(rows)
+
+    def copy(self) -> Memory:
+        """Another one with the same content."""
+        twin = Memory(self._model)
+        if twin.rewind == "none":
+            return twin
+        twin.length, twin._prompt, twin._latest = self.length, self._prompt, self._latest
+        for mine, other in zip(twin._single, self._single, strict=True):
+            if isinstance(other, Rows):
+                mine.copy_from(other)
+            elif isinstance(other, ArraysCache):
+                mine.cache = list(other.cache)
+            elif not other.empty():
+                mine.keys, mine.values, mine.offset = mx.array(other.keys), mx.array(other.values), other.offset
+        return twin
+
+    def close(self) -> None:
+        """Let go of the model and of everything kept."""
+        self._model = self._prompt = self._latest = None
+        self.layers, self._single, self._states, self._rows, self._full = [], [], [], [], []
+        self.length = 0
+
+    def sizes(self) -> tuple[int, int, int, int]:
+        """Numbers kept for a token by full caches, and by windows; tokens of the longest window; numbers of states.
+
+        Only known behind a pass, which need not be computed.
+        """
+        windowed = sum(_per_token(one) for one in self._windows)
+        full = sum(_per_token(one) for one in (*self._full, *self._rows)) - windowed
+        states = sum(int(array.size) for one in self._states for array in one.cache if array is not None)
+        return full, windowed, max((one.max_size or 0 for one in self._windows), default=0), states
+
+
+def _ours(cache: Any, *, everywhere: bool) -> Any:
+    """A layer's cache with windows that can be taken back. everywhere: full ones are ours too."""
+    if type(cache) is RotatingKVCache and cache.keep == 0:
+        return Rows(cache.max_size)
+    if type(cache) is KVCache and everywhere:
+        return Rows()
+    if type(cache) is CacheList:
+        return CacheList(*(_ours(one, everywhere=everywhere) for one in cache.caches))
+    return cache
+
+
+def _single(cache: Any) -> Iterator[Any]:
+    if type(cache) is CacheList:
+        for one in cache.caches:
+            yield from _single(one)
+    else:
+        yield cache
+
+
+def _per_token(one: Any) -> int:
+    arrays: Sequence[Any] = () if one.keys is None else (one.keys, one.values)
+    return sum(int(array.shape[1] * array.shape[3]) for array in arrays)

@@ -1,0 +1,136 @@
+"""The cache of a layer with attention, in an order that lets rows be taken back, and trees be evaluated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import mlx.core as mx
+from mlx_lm.models.base import create_causal_mask
+
+from pardec_chat.backends.mlx.branches import Branches
+
+#: Tokens kept beyond the window, so that as many can be taken back: more than a draft is deep.
+SLACK: Final = 64
+#: Rows that the buffer grows by.
+_STEP: Final = 256
+
+
+class Rows:
+    """Stands in for mlx-lm's `KVCache`, which knows no trees, and for `RotatingKVCache`, whose ring forgets what a rejected
+    draft has overwritten.
+
+    Rows lie in the order of the text; a pass of n rows is given the last window - 1 before it and its own, so attention never
+    sees more than the window. When the buffer is full the newest window - 1 + SLACK rows move to its front:
+
+        rows      … oldest kept │ window - 1 │ n new │ free
+        given                   └────────────────────┘
+
+    max_size: tokens that a row sees, itself included; None for all. branches: what the rows of the next pass are in a tree,
+    None in a chain.
+    """
+
+    def __init__(self, max_size: int | None = None) -> None:
+        self.max_size = max_size
+        self.branches: Branches | None = None
+        self.keys: Any = None
+        self.values: Any = None
+        self.length = 0
+        self._end = 0
+        #: Of the rows, those that the last pass added, and nodes of its tree before them.
+        self._newest = 0
+
+    @property
+    def offset(self) -> Any:
+        """Tokens ever added, as mlx-lm's models read it to place a pass; in a tree the place of each of its rows."""
+        if self.branches is None:
+            return self.length
+        return self.branches.positions(self.length - self.branches.before)
+
+    def update_and_fetch(self, keys: Any, values: Any) -> tuple[Any, Any]:
+        """Add the rows of a pass, [B, heads, n, head]; gives those that it may see."""
+        n = keys.shape[2]
+        before = 0 if self.branches is None else self.branches.before
+        if self.keys is None or self._end + n > self.keys.shape[2]:
+            kept = self._end if self.max_size is None else min(self._end, self.max_size - 1 + SLACK + before)
+            free = -(-(kept + n) // _STEP) * _STEP - kept
+            self.keys, self.values = (
+                self._grown(self.keys, keys, kept, free),
+                self._grown(self.values, values, kept, free),
+            )
+            self._end = kept
+        self.keys[..., self._end : self._end + n, :] = keys
+        self.values[..., self._end : self._end + n, :] = values
+        self._end += n
+        self.length += n
+        self._newest = before + n
+        return self.keys_and_values()
+
+    def _grown(self, old: Any, like: Any, kept: int, free: int) -> Any:
+        empty = mx.zeros((*like.shape[:2], free, like.shape[3]), like.dtype)
+        return empty if old is None else mx.concatenate([old[..., self._end - kept : self._end, :], empty], axis=2)
+
+    def keys_and_values(self) -> tuple[Any, Any]:
+        """What the last pass was given; layers that share a cache read it again."""
+        start = self._end - self._newest - self._visible(self._end - self._newest)
+        return self.keys[..., start : self._end, :], self.values[..., start : self._end, :]
+
+    def _visible(self, n: int) -> int:
+        """Of `n` rows, those that a pass behind them is given."""
+        return n if self.max_size is None else min(n, self.max_size - 1)
+
+    def make_mask(self, n: int, window_size: int | None = None, return_array: bool = False) -> Any:
+        """Which of the rows that it will be given each of the `n` rows of the next pass sees, in the form mlx-lm wants."""
+        window = min((size for size in (window_size, self.max_size) if size is not None), default=None)
+        if self.branches is not None:
+            return self.branches.mask(self._visible(self._end - self.branches.before), window)
+        before = self._visible(self._end)
+        if n == 1:
+            hidden = 0 if window is None else before + 1 - window
+            return mx.arange(before + 1) >= hidden if hidden > 0 else None
+        if return_array or (window is not None and before + n > window):
+            return create_causal_mask(n, before, window_size=window)
+        return "causal"
+
+    def can_trim(self, n: int) -> bool:
+        """Whether all that the next row sees is still there without the last `n`."""
+        return self._end - n >= self._visible(self.length - n)
+
+    def trim(self, n: int) -> int:
+        """Take the last `n` away."""
+        self._end -= n
+        self.length -= n
+        self._newest = 0
+        return n
+
+    def keep(self, n: int, rows: Sequence[int]) -> None:
+        """Of what was added behind the first `n` keep `rows`, ascending."""
+        first = self._end - (self.length - n)
+        if list(rows) != list(range(len(rows))):
+            chosen, to = mx.array([first + row for row in rows]), slice(first, first + len(rows))
+            self.keys[..., to, :] = self.keys[..., chosen, :]
+            self.values[..., to, :] = self.values[..., chosen, :]
+        self.trim(self.length - n - len(rows))
+
+    def copy_from(self, other: Rows) -> None:
+        """Become equal to `other`; neither sees what the other adds."""
+        self.length, self._end, self._newest = other.length, other._end, other._newest
+        self.keys, self.values = (None, None) if other.keys is None else (mx.array(other.keys), mx.array(other.values))
+
+    @property
+    def state(self) -> tuple[Any, ...]:
+        """The arrays, for evaluation."""
+        return () if self.keys is None else (self.keys, self.values)
+
+    def size(self) -> int:
+        """Tokens that the next row could see beside itself and those of its pass."""
+        return self._visible(self._end)
+
+    def empty(self) -> bool:
+        """Whether nothing was added yet."""
+        return self.keys is None
+
+    @property
+    def nbytes(self) -> int:
+        """Of the whole buffer."""
+        return sum(int(array.nbytes) for array in self.state)

@@ -1,0 +1,524 @@
+"""What is the mlx runtime's own: mlx-lm's architectures in folders, their caches taken back, plain decoding that runs ahead."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import pytest
+
+pytest.importorskip("mlx_lm", reason="the mlx runtime is not installed")
+
+import mlx.core as mx
+from mlx_lm import utils as mlx_lm
+from mlx_lm.models.cache import make_prompt_cache
+
+from pardec_chat.backends.base import Draft, LoadOptions, Method, Runtime
+from pardec_chat.backends.decoding.params import SamplingParams
+from pardec_chat.backends.decoding.sampler import Sampler
+from pardec_chat.backends.drafters.draft_model import DraftModel
+from pardec_chat.backends.drafters.lookahead import Lookahead, branches
+from pardec_chat.backends.drafters.ngram import Ngram
+from pardec_chat.backends.errors import BadSetting, LoadGivenUp, ModelUnreadable, OutOfMemory
+from pardec_chat.backends.gguf.header import Header, Tensor
+from pardec_chat.backends.machine import Device, Machine
+from pardec_chat.backends.mlx import device
+from pardec_chat.backends.mlx.gguf import check
+from pardec_chat.backends.mlx.memory import Memory
+from pardec_chat.backends.mlx.rows import SLACK, Rows
+from pardec_chat.backends.mlx.runtime import make
+from pardec_chat.backends.mlx.target import MlxTarget
+from pardec_chat.tests import mlx_models, tiny_models
+from pardec_chat.tests.conftest import Tiny
+from pardec_chat.tests.decode import Fixed, generate, never
+from pardec_chat.tests.enumeration import distance
+from pardec_chat.tests.mlx_models import CONFIGS
+from pardec_chat.tests.tiny_models import EOS, TURN, VOCABULARY, WIDTH, WINDOW
+from pardec_chat.tests.unit.test_lossless import PROMPT as LAW_PROMPT
+from pardec_chat.tests.unit.test_lossless import text_law
+
+Folders = Callable[..., Path]
+LoadFolder = Callable[..., MlxTarget]
+
+#: Greedy, without the end tokens that random weights would say at random.
+ON = SamplingParams(temperature=0, logit_bias={EOS: -100.0, TURN: -100.0})
+PROMPT = [1, 20, 30, 40, 20, 30, 41, 20, 30, 42]
+N = 40
+#: Architectures that the contract suite has not.
+OWN = ["qwen2", "qwen3", "qwen3_5"]
+
+
+@pytest.fixture(scope="module")
+def runtime() -> Runtime:
+    return make()
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+    """Folders by architecture and seed, each written once."""
+    root = tmp_path_factory.mktemp("mlx")
+    known: dict[tuple[str, int, int], Path] = {}
+
+    def path(arch: str, seed: int = 0, bits: int = 0) -> Path:
+        key = (arch, seed, bits)
+        if key not in known:
+            known[key] = mlx_models.write(root / f"{arch}-{seed}-{bits}", arch, seed, bits=bits)
+        return known[key]
+
+    return path
+
+
+@pytest.fixture
+def load(runtime: Runtime, folders: Folders) -> Iterator[LoadFolder]:
+    targets: list[MlxTarget] = []
+
+    def make_one(arch: str, seed: int = 0, bits: int = 0, **options: Any) -> MlxTarget:
+        loaded = runtime.load(LoadOptions(folders(arch, seed, bits), **{"n_ctx": 512, **options}))
+        assert isinstance(loaded, MlxTarget)
+        targets.append(loaded)
+        return loaded
+
+    yield make_one
+    for target in targets:
+        target.close()
+
+
+@pytest.fixture(params=CONFIGS)
+def arch(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+def of_mlx_lm(folder: Path, n: int, prompt: list[int] = PROMPT) -> list[int]:
+    """What mlx-lm itself says, one token at a time with its own caches."""
+    model, _ = mlx_lm.load_model(folder)
+    cache = make_prompt_cache(model)
+    ids = list(prompt)
+    fresh = ids
+    while len(ids) < len(prompt) + n:
+        row = np.array(model(mx.array([fresh]), cache=cache)[0, -1])
+        row[[EOS, TURN]] = -np.inf
+        fresh = [int(row.argmax())]
+        ids += fresh
+    return ids[len(prompt) :]
+
+
+def wrong_at(ids: list[int], every: int) -> list[int]:
+    return [5 + (token + 1) % 100 if i % every == every - 1 else token for i, token in enumerate(ids)]
+
+
+def plain(target: MlxTarget, prompt: list[int] = PROMPT, n: int = N) -> list[int]:
+    return generate(target, prompt, params=ON, max_tokens=n).ids
+
+
+# The text of mlx-lm, whoever guesses
+
+
+def test_D02_plain_text_is_that_of_mlx_lm(load: LoadFolder, folders: Folders, arch: str) -> None:
+    wanted = of_mlx_lm(folders(arch), 60)
+    assert len(set(wanted)) > 15, "a model that says something"
+    assert plain(load(arch), n=60) == wanted
+
+
+@pytest.mark.parametrize("arch", OWN)
+@pytest.mark.parametrize("depth", [2, 8])
+def test_D02_every_drafter_gives_the_text_of_plain_decoding(load: LoadFolder, arch: str, depth: int) -> None:
+    target = load(arch)
+    wanted = plain(target)
+    same = DraftModel(load(arch, draft=True))
+    found = generate(target, PROMPT, params=ON, max_tokens=N, depth=depth, drafter=same)
+    assert (found.ids, found.generation.stats.acceptance_rate) == (wanted, 1.0)
+    other = DraftModel(load(arch, 1, draft=True))
+    assert generate(target, PROMPT, params=ON, max_tokens=N, depth=depth, drafter=other).ids == wanted
+    for every in range(1, depth + 2):
+        drafter = Fixed(PROMPT + wrong_at(wanted, every))
+        assert generate(target, PROMPT, params=ON, max_tokens=N, depth=depth, drafter=drafter).ids == wanted
+    prompt = [*PROMPT, *wanted, *PROMPT]
+    copied = generate(target, prompt, params=ON, max_tokens=N, depth=depth, drafter=Ngram(min_match=1))
+    assert copied.ids == plain(target, prompt)
+    assert copied.generation.stats.draft_n > 0
+
+
+@pytest.mark.parametrize("arch", ["gemma3", "qwen3_5"])
+@pytest.mark.parametrize("depth", [1, 5])
+def test_D01_a_text_far_longer_than_the_window(load: LoadFolder, folders: Folders, arch: str, depth: int) -> None:
+    prompt = [1, *(5 + (i * i) % 250 for i in range(219))]
+    n = 60  # the buffer is full at 256 rows
+    wanted = of_mlx_lm(folders(arch), n, prompt)
+    target = load(arch)
+    for drafter in (Fixed(prompt + wrong_at(wanted, 3)), DraftModel(load(arch, 1, draft=True))):
+        slot = target.open()
+        answer = generate(target, prompt, params=ON, max_tokens=n, depth=depth, drafter=drafter, slot=slot)
+        assert answer.ids == wanted
+        assert slot.memory.n_visible <= WINDOW - 1
+        slot.close()
+
+
+@pytest.mark.parametrize("arch", OWN)
+def test_D15_a_draft_model_catches_up_after_a_rejection_and_a_pause(load: LoadFolder, arch: str) -> None:
+    target, draft = load(arch), load(arch, draft=True)
+    wanted = plain(target, n=60)
+    slot, own = target.open(), draft.open()
+    slot.prefill(PROMPT, never)
+    sampler = Sampler(ON, PROMPT)
+    (verdict,) = target.verify([(slot, Draft.chain(wrong_at(wanted[:4], 2), Method.DRAFT), sampler)])
+    assert list(verdict.tokens) == wanted[:2]
+    draft.propose(own, PROMPT, 8, sampler)
+    for _ in range(30):
+        target.verify([(slot, Draft.chain((), Method.PLAIN), sampler)])
+    assert list(slot.tokens) == PROMPT + wanted[:32]
+    for _ in range(3):
+        at = len(slot.tokens) - len(PROMPT)
+        guessed = draft.propose(own, slot.tokens, 4, sampler)
+        assert list(guessed.tokens) == wanted[at : at + 4]
+        (verdict,) = target.verify([(slot, guessed, sampler)])
+        assert verdict.n_accepted == 4
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_quantised_folders_say_what_mlx_lm_says(load: LoadFolder, folders: Folders, bits: int) -> None:
+    wanted = of_mlx_lm(folders("llama", 0, bits), N)
+    target = load("llama", 0, bits)
+    assert plain(target) == wanted
+    drafter = Fixed(PROMPT + wrong_at(wanted, 3))
+    assert generate(target, PROMPT, params=ON, max_tokens=N, drafter=drafter).ids == wanted
+
+
+# The law of a text
+
+
+@pytest.mark.parametrize("way", ["plain", "draft", "tree", "ngram"])
+def test_D08_the_law_at_temperature_08_is_the_models(runtime: Runtime, tmp_path: Path, way: str) -> None:
+    size, n = 3, 2 if way == "draft" else 3
+    paths = [
+        mlx_models.write(tmp_path / str(seed), "llama", seed, vocab_size=size, num_hidden_layers=1, eos_token_id=2)
+        for seed in (0, 1)
+    ]
+    target, draft = (runtime.load(LoadOptions(path, n_ctx=32, branches=8, slots=2)) for path in paths)
+    for one in (target, draft):
+        one.vocabulary.end_ids = frozenset()
+    model, _ = mlx_lm.load_model(paths[0])
+    wanted: dict[tuple[int, ...], float] = {}
+    for text in itertools.product(range(size), repeat=n):
+        rows = np.array(model(mx.array([[*LAW_PROMPT, *text]]))[0, len(LAW_PROMPT) - 1 : -1], np.float64) / 0.8
+        rows = np.exp(rows - rows.max(axis=1, keepdims=True))
+        rows /= rows.sum(axis=1, keepdims=True)
+        wanted[text] = float(np.prod(rows[range(n), text]))
+    make_drafter = {
+        "plain": None,
+        "draft": lambda: DraftModel(draft),
+        "tree": lambda: DraftModel(draft, tree=4),
+        "ngram": lambda: Ngram(1),
+    }[way]
+    settings = SamplingParams(temperature=0.8, top_k=0, top_p=1.0, min_p=0.0)
+    found = text_law(target, settings, n, make_drafter)
+    assert distance(found, wanted) < 1e-5
+    assert max(wanted.values()) < 0.7, "a law that a guess cannot be mistaken for"
+    target.close()
+    draft.close()
+
+
+# Memory
+
+
+def test_K01_what_can_be_taken_back_is_known_at_load(load: LoadFolder, arch: str) -> None:
+    stateful = arch in ("qwen3_5", "jamba", "mamba")
+    assert load(arch).capabilities.rewind == ("snapshot" if stateful else "trim")
+
+
+def test_K01_a_cache_of_an_unknown_kind_decodes_plainly_and_refuses_drafts(
+    load: LoadFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlx_lm.models.cache import ConcatenateKVCache, KVCache
+
+    wanted = plain(load("llama"))
+    monkeypatch.setattr(
+        "pardec_chat.backends.mlx.memory.make_prompt_cache", lambda model: [KVCache(), ConcatenateKVCache()]
+    )
+    target = load("llama")
+    assert target.capabilities.rewind == "none"
+    slot = target.open()
+    assert generate(target, PROMPT, params=ON, max_tokens=10, slot=slot).ids == wanted[:10]
+    slot.rewind(len(PROMPT) + 4)
+    assert generate(target, list(slot.tokens), params=ON, max_tokens=10, slot=slot).ids == wanted[4:14]
+    with pytest.raises(BadSetting):
+        target.verify([(slot, Draft.chain([5], Method.DRAFT), Sampler(ON, PROMPT))])
+
+
+@pytest.mark.parametrize("arch", OWN)
+def test_K05_rewinding_anywhere_gives_the_same_text_again(load: LoadFolder, arch: str) -> None:
+    target = load(arch)
+    wanted = plain(target, n=90)
+    slot = target.open()
+    generate(target, PROMPT, params=ON, max_tokens=90, slot=slot, drafter=Fixed(PROMPT + wrong_at(wanted, 4)))
+    for length in (80, 79, 30, 3, 0):
+        slot.rewind(len(PROMPT) + length)
+        slot.rewind(len(PROMPT) + length)
+        assert list(slot.tokens) == PROMPT + wanted[:length]
+        again = generate(target, list(slot.tokens), params=ON, max_tokens=90 - length, slot=slot)
+        assert again.ids == wanted[length:]
+
+
+def test_D01_a_window_gives_what_the_last_tokens_are_and_can_be_taken_back() -> None:
+    window = Rows(8)
+    rows: list[int] = []
+
+    def add(new: list[int]) -> list[int]:
+        array = mx.array(new, mx.float32).reshape(1, 1, -1, 1)
+        keys, values = window.update_and_fetch(array, array + 0.5)
+        assert (values - keys).tolist() == mx.full(keys.shape, 0.5).tolist()
+        return [int(value) for value in keys.reshape(-1).tolist()]
+
+    for i in range(700):
+        if i % 7 == 3:
+            new = [1000 + j for j in range(5)]
+            assert add(new) == rows[-7:] + new
+            assert window.can_trim(5)
+            window.trim(5)
+        rows.append(i)
+        assert add([i]) == rows[-8:]
+        assert window.size() == min(i + 1, 7)
+        assert window.keys.shape[2] == 256
+    assert window.can_trim(SLACK)
+    assert not window.can_trim(500)
+
+
+def test_masks_of_a_window_are_those_of_its_rows() -> None:
+    window = Rows(6)
+    window.update_and_fetch(mx.zeros((1, 1, 9, 1)), mx.zeros((1, 1, 9, 1)))
+    mask = np.array(window.make_mask(3))
+    assert mask.shape == (3, 8)
+    for row in range(3):
+        assert [i for i in range(8) if mask[row, i]] == list(range(row, row + 6))
+    assert window.make_mask(1) is None
+    assert window.make_mask(1, window_size=4).tolist() == [False] * 2 + [True] * 4
+    assert Rows(6).make_mask(3) == "causal"
+
+
+def test_H02_closing_frees_weights_and_caches(load: LoadFolder) -> None:
+    target = load("llama")
+    slot = target.open()
+    before = mx.get_active_memory()
+    generate(target, PROMPT, params=ON, max_tokens=4, slot=slot)
+    target.close()
+    target.close()
+    slot.close()
+    assert before - mx.get_active_memory() >= sum(target.placed.values())
+    assert target.peak >= sum(target.placed.values())
+
+
+def test_M04_a_pass_that_finds_no_memory_leaves_the_conversation_as_it_was(
+    load: LoadFolder, arch: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = load(arch)
+    wanted = plain(target)
+    slot = target.open()
+    head = generate(target, PROMPT, params=ON, max_tokens=10, slot=slot).ids
+    compute = mx.eval
+
+    def fail(*arrays: Any) -> None:
+        raise RuntimeError("[malloc] Unable to allocate 1 bytes.")
+
+    monkeypatch.setattr(mx, "eval", fail)
+    with pytest.raises(OutOfMemory):
+        target.verify([(slot, Draft.chain(wrong_at(wanted[10:14], 2), Method.DRAFT), Sampler(ON, PROMPT))])
+    monkeypatch.setattr(mx, "eval", compute)
+    assert list(slot.tokens) == PROMPT + head
+    assert generate(target, list(slot.tokens), params=ON, max_tokens=N - 10, slot=slot).ids == wanted[10:]
+
+
+def test_M04_a_plan_for_metal_stays_below_what_the_system_lets_it_keep(
+    runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu, other = Device("M4 Max", "metal", 48, 40, shared=True), Device("RTX 4090", "cuda", 24, 24)
+    here = Machine("", "", 1, (), 64, 60, (gpu, other))
+    monkeypatch.setattr(device, "on_metal", lambda: False)
+    assert runtime.usable(here).devices == ()
+    monkeypatch.setattr(device, "on_metal", lambda: True)
+    monkeypatch.setattr(device, "wired_limit", lambda: 36)
+    assert runtime.usable(here).devices == (Device("M4 Max", "metal", 36, 36, shared=True),)
+
+
+# Plain decoding that runs ahead
+
+
+@pytest.mark.parametrize("arch", ["llama", "gemma3", "qwen3_5", "mamba"])
+def test_a_pass_that_was_begun_ahead_is_used_or_undone(load: LoadFolder, folders: Folders, arch: str) -> None:
+    bare = SamplingParams(temperature=0)
+    target = load(arch)
+    target.vocabulary.end_ids = frozenset()
+    wanted = generate(target, PROMPT, params=bare, max_tokens=60).ids
+    slow = SamplingParams(temperature=0, repeat_penalty=1.0 + 1e-12)  # nothing runs ahead of a penalty
+    assert generate(target, PROMPT, params=slow, max_tokens=60).ids == wanted
+    for draft in ([], wanted[20:23], [wanted[20], 7, 7], [7]):
+        slot = target.open()
+        head = generate(target, PROMPT, params=bare, max_tokens=20, slot=slot).ids
+        assert head == wanted[:20]
+        assert slot.ahead is not None
+        sampler = Sampler(bare, PROMPT)
+        target.verify([(slot, Draft.chain(draft, Method.DRAFT), sampler)])
+        at = len(slot.tokens) - len(PROMPT)
+        assert list(slot.tokens) == PROMPT + wanted[:at]
+        assert generate(target, list(slot.tokens), params=bare, max_tokens=60 - at, slot=slot).ids == wanted[at:]
+        twin_at = len(PROMPT) + 30
+        slot.rewind(twin_at)
+        assert generate(target, list(slot.tokens), params=bare, max_tokens=30, slot=slot).ids == wanted[30:]
+        slot.close()
+
+
+@pytest.mark.parametrize("arch", ["llama", "gemma3"])
+def test_D03_best_ids_found_on_the_device_are_those_of_the_rows(load: LoadFolder, arch: str) -> None:
+    bare = SamplingParams(temperature=0)
+    slow = SamplingParams(temperature=0, repeat_penalty=1.0 + 1e-12)  # a penalty is counted on the host
+    target = load(arch, branches=branches(5, 5))
+    target.vocabulary.end_ids = frozenset()
+    prompt = PROMPT + generate(target, PROMPT, params=slow, max_tokens=30).ids + PROMPT
+    found = [
+        generate(target, prompt, params=params, max_tokens=30, drafter=Lookahead(window=5, ngram=4, candidates=5))
+        for params in (slow, bare)
+    ]
+    assert found[0].ids == found[1].ids == generate(target, prompt, params=slow, max_tokens=30).ids
+    assert found[1].generation.stats.draft_n_accepted > 0
+    assert [one.tokens for one in found[0].steps] == [one.tokens for one in found[1].steps]
+
+
+# Files
+
+
+def test_a_folder_says_what_it_is_before_it_is_loaded(runtime: Runtime, folders: Folders, arch: str) -> None:
+    found = runtime.read_model(folders(arch))
+    kinds = {"gemma3": "sliding window", "qwen3_5": "hybrid", "jamba": "hybrid", "mamba": "recurrent"}
+    assert (found.is_model, found.cache) == (True, kinds.get(arch, "full"))
+    assert found.shape.weights == (folders(arch) / "model.safetensors").stat().st_size - _header_size(folders(arch))
+    full = {"gemma3": 1, "qwen3_5": 1, "jamba": 1, "mamba": 0}.get(arch, 2)
+    assert found.shape.cache_per_token == full * 2 * (WIDTH // 2) * 4
+    if arch == "gemma3":
+        assert (found.shape.window, found.shape.window_per_token) == (WINDOW, 2 * (WIDTH // 2) * 4)
+    assert (found.shape.state > 0) == (arch in ("qwen3_5", "jamba", "mamba"))
+    assert list(found.vocabulary().texts) == [text.encode() for text in VOCABULARY.texts]
+
+
+def _header_size(folder: Path) -> int:
+    with (folder / "model.safetensors").open("rb") as file:
+        return 8 + int.from_bytes(file.read(8), "little")
+
+
+def test_L06_loading_reports_and_can_be_given_up(load: LoadFolder) -> None:
+    told: list[float] = []
+
+    def report(done: float) -> bool:
+        told.append(done)
+        return len(told) < 2
+
+    with pytest.raises(LoadGivenUp):
+        load("llama", progress=report)
+    assert told == [1 / 3, 2 / 3]
+
+
+@pytest.mark.parametrize("wrong", [{"cache_type": "q8_0"}, {"threads": 0}, {"n_ctx": 8}, {"dtype": "fp16"}])
+def test_what_it_cannot_do_is_refused(load: LoadFolder, wrong: dict[str, Any]) -> None:
+    if mx.metal.is_available() and "dtype" in wrong:
+        pytest.skip("a GPU computes in 16 bits")
+    with pytest.raises(BadSetting):
+        load("llama", **wrong)
+
+
+def test_X04_code_in_a_folder_is_never_run(runtime: Runtime, folders: Folders, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for path in folders("llama").iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "model_file": "own.py"}))
+    (folder / "own.py").write_text(f"open({str(tmp_path / 'marker')!r}, 'w')")
+    for call in (runtime.read_model, lambda path: runtime.load(LoadOptions(path))):
+        with pytest.raises(ModelUnreadable):
+            call(folder)
+    assert not (tmp_path / "marker").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("config.json", None),
+        ("config.json", "{"),
+        ("config.json", '{"model_type": "no such", "vocab_size": 9}'),
+        ("config.json", '{"model_type": "llama", "vocab_size": 9}'),
+        ("config.json", '{"model_type": "llama"}'),
+        ("tokenizer.json", None),
+        ("model.safetensors", None),
+        ("model.safetensors", "junk"),
+    ],
+)
+def test_U03_a_broken_folder_is_named(
+    runtime: Runtime, folders: Folders, tmp_path: Path, name: str, content: str | None
+) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for path in folders("llama").iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    if content is None:
+        (folder / name).unlink()
+    else:
+        (folder / name).write_text(content)
+    with pytest.raises(ModelUnreadable) as caught:
+        runtime.load(LoadOptions(folder, n_ctx=64))
+    assert caught.value.next_step
+
+
+# GGUF files
+
+
+@pytest.mark.parametrize(("kind", "bits"), [("Q4_0", 4), ("Q4_1", 4), ("Q8_0", 8)])
+def test_blocks_of_a_file_stay_packed_and_mean_the_same(runtime: Runtime, tmp_path: Path, kind: str, bits: int) -> None:
+    quantised = gguf.GGMLQuantizationType[kind]
+    path = tiny_models.write(tmp_path / "tiny.gguf", "llama", quantised=quantised)
+    target = runtime.load(LoadOptions(path, n_ctx=64))
+    assert isinstance(target, MlxTarget)
+    raw = {tensor.name: tensor for tensor in gguf.GGUFReader(path).tensors}
+    inner = target.model.model
+    modules = {
+        "token_embd": inner.embed_tokens,
+        "output": target.model.lm_head,
+        "blk.0.attn_q": inner.layers[0].self_attn.q_proj,
+        "blk.1.ffn_down": inner.layers[1].mlp.down_proj,
+    }
+    for name, module in modules.items():
+        right = gguf.quants.dequantize(raw[f"{name}.weight"].data, quantised)
+        found = mx.dequantize(module.weight, module.scales, module.biases, group_size=32, bits=bits)
+        assert module.weight.dtype == mx.uint32
+        assert np.abs(np.array(found) - right).max() < 2e-3 * np.abs(right).max()
+    assert sum(target.placed.values()) == runtime.read_model(path).shape.weights
+    wanted = generate(target, PROMPT, params=ON, max_tokens=20).ids
+    drafter = Fixed(PROMPT + wrong_at(wanted, 3))
+    assert generate(target, PROMPT, params=ON, max_tokens=20, drafter=drafter).ids == wanted
+    target.close()
+
+
+def test_K03_a_file_that_mlx_would_expand_or_cannot_read_is_refused_with_the_numbers(
+    runtime: Runtime, tmp_path: Path
+) -> None:
+    path = tiny_models.write(tmp_path / "q5.gguf", "llama", quantised=gguf.GGMLQuantizationType.Q5_0)
+    for call in (runtime.read_model, lambda path: runtime.load(LoadOptions(path))):
+        with pytest.raises(ModelUnreadable, match=r"16 of Q5_0 tensors, which MLX cannot read") as caught:
+            call(path)
+        assert "llamacpp" in caught.value.next_step
+    tensors = (Tensor("a", (256, 1000), 12, 0, 144_000), Tensor("b", (256, 2000), 14, 0, 420_000))
+    header = Header(tmp_path / "k.gguf", 564_000, {"general.architecture": "llama"}, tensors)
+    with pytest.raises(ModelUnreadable, match=r"1 of Q4_K, 1 of Q6_K tensors, which MLX would expand .* 2 MB instead"):
+        check([header])
+
+
+def test_K01_a_running_state_in_a_file_is_refused_at_load(runtime: Runtime, tiny: Tiny) -> None:
+    with pytest.raises(ModelUnreadable, match="mamba") as caught:
+        runtime.load(LoadOptions(tiny("mamba"), n_ctx=64))
+    assert "llamacpp" in caught.value.next_step
+
+
+def test_a_memory_knows_its_kind(load: LoadFolder) -> None:
+    assert Memory(load("gemma3").model).kind == "sliding window"
