@@ -120,7 +120,7 @@ class MlxTarget(Target):
         try:
             with device.memory_errors(self.path):
                 passes = [self._pass(cast(MlxSlot, slot), draft) for slot, draft, _ in items]
-                best = [
+                best: list[Any] = [
                     mx.argmax(logits, axis=-1) if acceptance.takes_the_best(sampler) else None
                     for logits, (_, _, sampler) in zip(passes, items, strict=True)
                 ]
@@ -218,7 +218,7 @@ class MlxTarget(Target):
                 if len(chosen) == n:
                     break
                 row = slot.memory.forward(chosen[-1].reshape(1, 1))[0]
-            tokens: list[int] = mx.stack(chosen).tolist()
+            tokens = cast(list[int], mx.stack(chosen).tolist())
         slot.cells.extend(tokens[:-1])
         last = next((i for i, token in enumerate(tokens) if token in sampler.ends), n - 1)
         return Draft.chain(tokens[: last + 1], Method.DRAFT)
