@@ -14,6 +14,7 @@ from mlx import nn
 
 from pardec_chat.backends.errors import ModelUnreadable
 from pardec_chat.backends.gguf.header import Header
+from pardec_chat.backends.gguf.names import of_layer
 from pardec_chat.backends.units import size
 from pardec_chat.kernels.quant_matmul.reference import BlockType
 
@@ -32,25 +33,6 @@ _MODULES: Final = {"llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "gemma3
 #: Of Gemma 3's layers each sixth sees the whole context.
 _GEMMA_EVERY: Final = 6
 
-_LAYER: Final = {
-    "attn_norm": "input_layernorm",
-    "attn_q": "self_attn.q_proj",
-    "attn_k": "self_attn.k_proj",
-    "attn_v": "self_attn.v_proj",
-    "attn_output": "self_attn.o_proj",
-    "attn_q_norm": "self_attn.q_norm",
-    "attn_k_norm": "self_attn.k_norm",
-    "ffn_norm": "post_attention_layernorm",
-    "ffn_gate": "mlp.gate_proj",
-    "ffn_up": "mlp.up_proj",
-    "ffn_down": "mlp.down_proj",
-}
-_GEMMA_LAYER: Final = {
-    **_LAYER,
-    "post_attention_norm": "post_attention_layernorm",
-    "ffn_norm": "pre_feedforward_layernorm",
-    "post_ffw_norm": "post_feedforward_layernorm",
-}
 _OTHER: Final = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 
 
@@ -136,8 +118,7 @@ def _mlx_name(name: str, family: str) -> str:
     stem, _, end = name.rpartition(".")
     if stem.startswith("blk."):
         _, layer, own = stem.split(".", 2)
-        known = _GEMMA_LAYER if family == "gemma3" else _LAYER
-        return f"model.layers.{layer}.{known.get(own, own)}.{end}"
+        return f"model.layers.{layer}.{of_layer(family).get(own, own)}.{end}"
     return f"{_OTHER.get(stem, stem)}.{end}"
 
 

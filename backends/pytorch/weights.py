@@ -20,6 +20,7 @@ from pardec_chat.backends.errors import ModelUnreadable
 from pardec_chat.backends.folder import shards
 from pardec_chat.backends.gguf.header import Header
 from pardec_chat.backends.gguf.header import Tensor as Place
+from pardec_chat.backends.gguf.names import of_layer
 from pardec_chat.backends.pytorch.spec import Spec
 from pardec_chat.kernels.quant_matmul import torch_reference as blocks
 
@@ -130,27 +131,7 @@ def check_types(header: Header) -> None:
             )
 
 
-#: Names in Hugging Face folders → ours; of layers, then of the whole.
-_LAYER_NAMES: Final = {
-    "self_attn.q_proj": "attn_q",
-    "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v",
-    "self_attn.o_proj": "attn_output",
-    "self_attn.q_norm": "attn_q_norm",
-    "self_attn.k_norm": "attn_k_norm",
-    "mlp.gate_proj": "ffn_gate",
-    "mlp.up_proj": "ffn_up",
-    "mlp.down_proj": "ffn_down",
-    "input_layernorm": "attn_norm",
-    "post_attention_layernorm": "ffn_norm",
-}
-#: Gemma has norms behind attention and feed-forward too, and calls the one before the latter differently.
-_GEMMA_NAMES: Final = {
-    **_LAYER_NAMES,
-    "post_attention_layernorm": "post_attention_norm",
-    "pre_feedforward_layernorm": "ffn_norm",
-    "post_feedforward_layernorm": "post_ffw_norm",
-}
+#: Names in Hugging Face folders → ours, outside of layers.
 _OTHER_NAMES: Final = {"embed_tokens": "token_embd", "norm": "output_norm", "lm_head": "output"}
 _IN_LAYER: Final = re.compile(r"layers\.(\d+)\.(.+)\.(weight|bias)$")
 
@@ -164,13 +145,14 @@ class FolderWeights(Weights):
         # The package has no types.
         self._files: dict[Path, Any] = {}
         self._where: dict[str, tuple[str, Path]] = {}
+        ours = {theirs: name for name, theirs in of_layer(spec.family).items()}
         for path in shards(folder):
             try:
                 self._files[path] = safe_open(path, framework="pt")
             except (OSError, SafetensorError) as error:
                 raise ModelUnreadable(f"{path} cannot be read: {error}.", "Fetch the file again.") from error
             for theirs in self._files[path].keys():  # noqa: SIM118  # no dict
-                name = _ours(theirs, _GEMMA_NAMES if spec.family == "gemma3" else _LAYER_NAMES)
+                name = _ours(theirs, ours)
                 if name is not None:
                     self._where[name] = (theirs, path)
 
