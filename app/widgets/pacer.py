@@ -55,7 +55,7 @@ class Pacer:
         def drawn() -> None:
             self._drawing = False
             pause = max(SECONDS, PAUSES * (thread_time() - start))
-            # A timer of Textual's is a task, which costs as much as a small picture.
+            # A timer of Textual's would be a task, made anew for each picture, that looks its callback over first.
             self._timer = get_running_loop().call_later(pause, self._elapsed)
 
         # The layout and the painting come behind, and are most of it.
