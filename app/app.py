@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 #: What the engine may take to end, when everything else is over already.
 _CLOSE_SECONDS = 1.2
 #: How often the settings file is looked at.
-_LOOK_SECONDS = 1.0
+_LOOK_SECONDS = 2.0
 #: Of the settings, told one by one.
 _MOST_PROBLEMS = 3
 

@@ -94,12 +94,17 @@ def own_memory() -> int:
     return int(psutil.Process().memory_info().rss)
 
 
+def usable_cpus() -> int:
+    """Threads that can run at the same time for this process, hyper-threads included."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS
+        return os.cpu_count() or 1
+
+
 def physical_cores() -> int:
     """Cores this process may use; hyper-threads share one unit for the arithmetic that counts here."""
-    try:
-        usable = len(os.sched_getaffinity(0))
-    except AttributeError:  # macOS
-        usable = os.cpu_count() or 1
+    usable = usable_cpus()
     return max(1, min(usable, psutil.cpu_count(logical=False) or usable))
 
 

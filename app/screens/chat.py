@@ -129,7 +129,7 @@ class ChatScreen(ToolsScreen):
         self._list: bool | None = None
         # What the list says about the conversation that is shown.
         self._listed = ("", "", 0.0)
-        self._pace = Pacer(self, self._show_progress)
+        self._pace = Pacer(self, self._show_progress, lambda: self.session.leaves_room)
         self._told_of_keeping = ""
         # The settings as they were taken over last.
         self._look: Look | None = None

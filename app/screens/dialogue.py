@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pardec_chat.app.screens.session import Session
 
 #: Between two times that an answer on its way is written down.
-_KEEP_SECONDS = 1.0
+_KEEP_SECONDS = 3.0
 
 
 class KeeperLike(Protocol):

@@ -58,7 +58,7 @@ class RaceScreen(Screen[BaseException | None]):
         self.contest = Contest(chat, self)
         self._first_prompt = first_prompt
         self._failure: BaseException | None = None
-        self._pace = Pacer(self, self._draw)
+        self._pace = Pacer(self, self._draw, lambda: chat.leaves_room)
 
     # ---- what is seen ----
 

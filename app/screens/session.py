@@ -182,6 +182,8 @@ class Session:
         #: How far that is, 0…1 for each file; None before the first is begun.
         self.load_done: float | None = None
         self._load_draft = False
+        #: Decoding leaves a core to whatever else is done: its threads are fewer, or it is done elsewhere.
+        self.leaves_room = False
         #: There is no engine, and there will be none.
         self.broken = False
         self._given_up = 0
@@ -311,9 +313,12 @@ class Session:
 
     def take_loaded(self, loaded: Loaded) -> str:
         """A load ended well: what it means for the method, in words; empty when nothing changes."""
+        from pardec_chat.backends.machine import physical_cores, usable_cpus
+
         before = self.choice
         self.setup = replace(self.setup, model=self.loading and self.loading[0], draft=self.loading and self.loading[1])
         self.choice, self.loading, self.loaded = self.loading, None, loaded
+        self.leaves_room = self._is_elsewhere(loaded) or usable_cpus() > (self.options.threads or physical_cores())
         assert self.choice is not None
         draft = self.choice[1]
         if draft is None and self.method == Method.DRAFT:
@@ -337,6 +342,12 @@ class Session:
             return False
         self.load(*before)
         return True
+
+    @staticmethod
+    def _is_elsewhere(loaded: Loaded) -> bool:
+        """Whether most of a model lies on a GPU."""
+        on_cpu = sum(n for device, n in loaded.placed.items() if device.startswith("CPU"))
+        return on_cpu * 2 < sum(loaded.placed.values())
 
     @property
     def names(self) -> tuple[str, str | None]:

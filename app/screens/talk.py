@@ -25,7 +25,7 @@ from pardec_chat.app.screens.message_actions import MessageActions
 from pardec_chat.app.screens.session import Session
 from pardec_chat.app.screens.titles import Titles
 from pardec_chat.app.screens.turn import Turn
-from pardec_chat.app.widgets import pacer, wording
+from pardec_chat.app.widgets import wording
 from pardec_chat.app.widgets.body import Body
 from pardec_chat.app.widgets.kept import Kept
 from pardec_chat.app.widgets.message import Message, UserMessage
@@ -45,6 +45,8 @@ PLACES: tuple[Place, ...] = ("panel", "line", "none")
 IDLE_SECONDS = 1.5
 #: Pictures for one of the figures: nobody reads them when they change more often.
 FIGURES_PICTURES = 3
+#: Seconds after which they are drawn again in any case.
+FIGURES_SECONDS = 2.0
 _GLYPH, _EDITING = "›", "✎"
 _NO_MODEL = "No model is loaded: F3 chooses one, F7 gets more."
 
@@ -81,7 +83,7 @@ class Talk(Vertical, Kept):
         self.titles = Titles(self.dialogue, self)
         self.actions = MessageActions(self)
         self._state = state
-        self._pace = Pacer(self, self._draw)
+        self._pace = Pacer(self, self._draw, lambda: session.leaves_room)
         self._figures_due = 0.0
         # The answer's state that the screen around was told of last.
         self._told = ""
@@ -305,7 +307,7 @@ class Talk(Vertical, Kept):
         turn.draw()
         now = monotonic()
         if now >= self._figures_due:
-            self._figures_due = now + FIGURES_PICTURES * pacer.SECONDS
+            self._figures_due = now + min(FIGURES_SECONDS, FIGURES_PICTURES * self._pace.pause)
             self._show_readout(turn.answer)
         else:
             self._pace()  # they must not stay behind when nothing more comes

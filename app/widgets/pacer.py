@@ -12,23 +12,33 @@ if TYPE_CHECKING:
 
 #: Ten pictures a second look steady.
 SECONDS = 0.1
-#: Drawing gets a fiftieth of a core at most: on few cores each picture keeps all threads that decode waiting.
-PAUSES = 49
+#: Where decoding takes every core, drawing gets a seventieth of one at most: each picture keeps all threads waiting.
+PAUSES = 69
+#: Where a core is left, a tenth of it.
+PAUSES_WITH_ROOM = 9
+#: Nobody waits longer for what is there already.
+LONGEST = 1.5
 
 
 class Pacer:
     """Calls `draw` soon when it has been quiet, else when it is time again.
 
-    From one call to the next pass SECONDS, or PAUSES times the processor time that the drawing took: where that is long it
-    is done less often instead of making the machine slow.
+    has_room: whether decoding leaves a core. From one call to the next pass SECONDS, or PAUSES times the processor time that
+    the drawing took, PAUSES_WITH_ROOM times where there is room: where drawing is slow it is done less often instead of making
+    the machine slow.
     """
 
-    def __init__(self, pump: MessagePump, draw: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self, pump: MessagePump, draw: Callable[[], Awaitable[None]], has_room: Callable[[], bool] = lambda: False
+    ) -> None:
         self._pump = pump
         self._draw = draw
+        self._has_room = has_room
         self._timer: TimerHandle | None = None
         self._drawing = False
         self._again = False
+        #: Seconds from one picture to the next, at present.
+        self.pause = SECONDS
 
     def __call__(self) -> None:
         """There is something to draw."""
@@ -54,9 +64,10 @@ class Pacer:
 
         def drawn() -> None:
             self._drawing = False
-            pause = max(SECONDS, PAUSES * (thread_time() - start))
+            pauses = PAUSES_WITH_ROOM if self._has_room() else PAUSES
+            self.pause = max(SECONDS, min(LONGEST, pauses * (thread_time() - start)))
             # A timer of Textual's would be a task, made anew for each picture, that looks its callback over first.
-            self._timer = get_running_loop().call_later(pause, self._elapsed)
+            self._timer = get_running_loop().call_later(self.pause, self._elapsed)
 
         # The layout and the painting come behind, and are most of it.
         self._pump.call_after_refresh(drawn)

@@ -18,6 +18,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw what happened without waiting for the next picture."""
     monkeypatch.setattr(pacer, "SECONDS", 0.001)
     monkeypatch.setattr(pacer, "PAUSES", 3)
+    monkeypatch.setattr(pacer, "PAUSES_WITH_ROOM", 3)
 
 
 @pytest.fixture
