@@ -77,7 +77,8 @@ def _notes(target: ModelFile, draft: ModelFile) -> list[str]:
     if draft.size:
         ratio = target.size / draft.size
         sizes = f"{size(draft.size)} guesses for {size(target.size)}, {ratio:.1f} to 1"
-        notes.append(f"{sizes}: too alike to gain much." if ratio < 4 else f"{sizes}.")
+        alike = "too alike to gain much" if ratio < 2 else "a smaller draft would gain more"
+        notes.append(f"{sizes}: {alike}." if ratio < 4 else f"{sizes}.")
     if target.cache in ("recurrent", "hybrid"):
         notes.append(f"The target's {target.cache} cache cannot be trimmed: its state is saved before each check.")
     elif target.cache == "sliding window":

@@ -9,6 +9,8 @@ from typing import Protocol
 from rich.cells import cell_len
 from textual.content import Content, Span
 
+from pardec_chat.app.markdown.breaks import breaks
+
 #: A span's style that begins so is no look but what a click does: an action's name, a blank and its argument.
 CLICK = "@"
 #: The one that opens an address.
@@ -86,13 +88,21 @@ def wrapped(content: Content, width: int) -> Iterator[Line]:
             yield Line(hard)
         else:
             plain, at = hard.plain, 0
-            for piece in hard.wrap(max(2, width)):
+            for piece in _cut(hard, max(2, width)):
                 # What the wrapping took away at the end of the line before comes back where text is copied.
                 start = at
                 while plain[at : at + len(piece.plain)] != piece.plain and at < len(plain):
                     at += 1
                 yield Line(piece, 0, plain[start:at] if at else "\n")
                 at += len(piece.plain)
+
+
+def _cut(content: Content, width: int) -> Sequence[Content]:
+    """One line of text in parts of at most `width` cells, without the blanks at their ends."""
+    if (cuts := breaks(content.plain, width)) is None:
+        return content.wrap(width)
+    *parts, last = content.divide(cuts)
+    return [*(part.rstrip() for part in parts), last]
 
 
 def untabbed(content: Content) -> Content:

@@ -229,6 +229,11 @@ class Dialogue:
             self.keeper.progress(turn.node.id, turn.answer.text, tuple(turn.answer.origins))
         return turn
 
+    def settle(self) -> None:
+        """Put what came so far of an answer on its way here into its message, for whoever reads the messages."""
+        if self.turn is not None and not self.turn.answer.over:
+            self.turn.settle()
+
     def finish(self, turn: Turn) -> None:
         """The answer is whole, or there will be none."""
         node = turn.settle()

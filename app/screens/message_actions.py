@@ -23,6 +23,8 @@ class MessageActions:
         self._talk = talk
 
     def _node(self, message: Message) -> Node:
+        """With all that came of it so far."""
+        self._talk.dialogue.settle()
         return self._talk.dialogue.conversation.nodes[message.node_id]
 
     def copy(self, message: Message) -> None:

@@ -51,6 +51,7 @@ class ToolsScreen(ModelsScreen):
         """The figures of all answers of this conversation."""
         from pardec_chat.app.screens.history import HistoryScreen
 
+        self.dialogue.settle()
         self.app.push_screen(HistoryScreen(self.dialogue.conversation.title, self.dialogue.conversation.path()))
 
     def action_pays(self) -> None:
@@ -88,6 +89,7 @@ class ToolsScreen(ModelsScreen):
         from pardec_chat.app.plain_text import dump_json
         from pardec_chat.app.screens.exporting import ExportScreen
 
+        self.dialogue.settle()
         conversation = self.dialogue.conversation
         if not conversation.nodes:
             self.notify("There is nothing to export yet.", markup=False)

@@ -99,7 +99,7 @@ def height(step: StepRecord, width: int) -> int:
 
 def _head(step: StepRecord, width: int) -> Line:
     guessed = step.proposed or step.draft_ms > 0
-    name = step.source.value if step.proposed else "draft"
+    name = step.source.value if step.proposed else "guess"
     draft = f"{name:<5} {wording.milliseconds(step.draft_ms):>{_TIME}}" if guessed else " " * (6 + _TIME)
     check = f"check {wording.milliseconds(step.verify_ms):>{_TIME}}"
     n = f"{step.n_tokens} {'token' if step.n_tokens == 1 else 'tokens'}"

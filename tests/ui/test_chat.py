@@ -13,6 +13,8 @@ from textual.app import SystemCommand
 from pardec_chat.app.app import PardecChat
 from pardec_chat.app.chat import earlier
 from pardec_chat.app.chat.request import Failed, Prefilling, Queued
+from pardec_chat.app.screens.comparison import ComparisonScreen
+from pardec_chat.app.screens.history import HistoryScreen
 from pardec_chat.app.widgets.header import Header
 from pardec_chat.app.widgets.message import UserMessage
 from pardec_chat.app.widgets.metrics import MetricsPanel
@@ -113,6 +115,28 @@ async def test_again_while_it_writes(make_app: MakeApp, engine: FakeEngine) -> N
         engine.turns[1].send(delta("two"))
         await until(pilot, lambda: app.query_one(Reply).source == "two")
         assert app.chat.dialogue.busy
+
+
+async def test_what_came_so_far_is_copied_compared_and_counted(make_app: MakeApp, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await ask(pilot, "Count.")
+        engine.turns[0].send(delta("one"), finished("one"))
+        await until(pilot, lambda: app.chat.state == "ready")
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: len(engine.turns) == 2)
+        engine.turns[1].send(delta("one and"))
+        await until(pilot, lambda: app.query_one(Reply).source == "one and")
+        await pilot.press("shift+tab", "c")
+        await until(pilot, lambda: app.clipboard == "one and")
+        await pilot.press("v")
+        await until(pilot, lambda: isinstance(app.screen, ComparisonScreen))
+        assert "▸ one∎ " in screen_text(app)
+        assert "▸ one␣and " in screen_text(app)
+        assert "nothing guessed · writing" in screen_text(app)
+        await pilot.press("escape", "ctrl+g")
+        await until(pilot, lambda: isinstance(app.screen, HistoryScreen))
+        assert "1 answer · " in screen_text(app)
 
 
 async def test_again_after_a_failure(make_app: MakeApp, engine: FakeEngine) -> None:

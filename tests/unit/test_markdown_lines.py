@@ -106,3 +106,27 @@ def test_code_that_is_too_long_goes_on_below() -> None:
     assert all(line.content.cell_length == 30 for line in lines)
     copied = "".join(line.joint + line.content.plain[line.lead :].rstrip() for line in lines)
     assert copied == "\n" + ("word " * 12).rstrip() + "\n    x"
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "lines"),
+    [
+        (
+            "二分探索を Python で書いて、テストも書いてください。",
+            30,
+            ["二分探索を Python で書いて、テ", "ストも書いてください。"],
+        ),
+        # Neither a mark that closes nor a small or long kana begins a line, none that opens ends one.
+        ("猫（ねこ）は「にゃあ」と鳴く。", 10, ["猫（ねこ）", "は「にゃ", "あ」と鳴", "く。"]),
+        ("データを「読む」", 4, ["デー", "タを", "「読", "む」"]),
+        # Blanks are left out where a line ends, and words in other letters stay whole.
+        ("使う words と https://example.org", 10, ["使う words", "と", "https://ex", "ample.org"]),
+        # Korean ends its lines at blanks.
+        ("공백이 있습니다 정말로", 12, ["공백이", "있습니다", "정말로"]),
+        ("か\u3099" * 4, 4, ["か\u3099か\u3099"] * 2),
+    ],
+)
+def test_chinese_and_japanese_end_a_line_between_characters(text: str, width: int, lines: list[str]) -> None:
+    found = list(wrapped(Content(text), width))
+    assert [line.content.plain for line in found] == lines
+    assert "".join(line.joint + line.content.plain for line in found) == "\n" + text

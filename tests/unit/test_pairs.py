@@ -39,10 +39,12 @@ def test_an_exact_pair_says_what_it_can_gain() -> None:
     assert found.reasons == ("Both have the same 100 ids.", "1.0 GB guesses for 8.0 GB, 8.0 to 1.")
 
 
-def test_too_alike_to_gain_much_is_said() -> None:
+def test_a_draft_that_is_too_large_is_told_what_it_can_gain() -> None:
     found = judge(file("t", 2 * 10**9), file("d", 10**9))
     assert found.verdict == "exact"
-    assert found.reasons[-1] == "1.0 GB guesses for 2.0 GB, 2.0 to 1: too alike to gain much."
+    assert found.reasons[-1] == "1.0 GB guesses for 2.0 GB, 2.0 to 1: a smaller draft would gain more."
+    found = judge(file("t", 15 * 10**8), file("d", 10**9))
+    assert found.reasons[-1] == "1.0 GB guesses for 1.5 GB, 1.5 to 1: too alike to gain much."
 
 
 def test_D11_padding_and_a_special_token_are_tolerable_and_masked() -> None:
