@@ -245,7 +245,7 @@ class ChatScreen(ToolsScreen):
     def take_new_model(self) -> None:
         """The figures of the model before say nothing about this one."""
         if not self.dialogue.busy:
-            self.dialogue.turn, self.dialogue.used = None, 0
+            self.dialogue.turn = None
         self.prompt.focus()
 
     # ---- conversations ----

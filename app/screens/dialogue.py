@@ -82,8 +82,6 @@ class Dialogue:
         self.turn: Turn | None = None
         self.attachments: list[Attachment] = []
         self.editing: str | None = None
-        #: Tokens of the context that are taken while no answer says so.
-        self.used = 0
         self._pump = pump
         self._number = 0
 
@@ -96,6 +94,12 @@ class Dialogue:
     def last_answer(self) -> Node | None:
         """The last answer of the branch that is shown."""
         return next((node for node in reversed(self.conversation.path()) if node.role == "assistant"), None)
+
+    @property
+    def used(self) -> int:
+        """Tokens of the context that the branch which is shown takes, as they were counted with its last whole answer."""
+        answers = (node.record for node in reversed(self.conversation.path()) if node.record is not None)
+        return next((record.context_used for record in answers if record.context_used), 0)
 
     # ---- which conversation ----
 
@@ -111,7 +115,6 @@ class Dialogue:
         self.session.setup = replace(self.conversation.setup, model=loaded.model, draft=loaded.draft)
         if self.session.why_not(self.session.method):  # as without the draft model that it had
             self.session.method = Method.AUTO
-        self.used = 0
 
     def clear(self) -> None:
         """A new conversation."""
@@ -238,8 +241,6 @@ class Dialogue:
         """The answer is whole, or there will be none."""
         node = turn.settle()
         self.running.remove(turn)
-        if turn.conversation is self.conversation:
-            self.used = turn.answer.context_used
         if self.keeper is not None:
             self.keeper.put_node(turn.conversation.id, node)
             self._put(turn.conversation)

@@ -227,7 +227,8 @@ class ToolsScreen(ModelsScreen):
         if engine is None:
             self.notify(f"Not yet: {self.state}.", markup=False)
             return
-        room = 0 if session.loaded is None else session.loaded.n_ctx - self.dialogue.used
+        taken = self.dialogue.used + sum(one.n_tokens or 0 for one in self.dialogue.attachments)
+        room = 0 if session.loaded is None else session.loaded.n_ctx - taken
         attachment = await self.app.push_screen_wait(AttachScreen(read, engine.count, room, Path.cwd()))
         if attachment is not None:
             self.dialogue.attachments.append(attachment)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -137,6 +138,24 @@ async def test_what_came_so_far_is_copied_compared_and_counted(make_app: MakeApp
         await pilot.press("escape", "ctrl+g")
         await until(pilot, lambda: isinstance(app.screen, HistoryScreen))
         assert "1 answer · " in screen_text(app)
+
+
+async def test_the_context_that_is_taken_is_that_of_the_branch(make_app: MakeApp, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        for n, used in enumerate((300, 700)):
+            await ask(pilot, "Count.")
+            engine.turns[n].send(delta("one"), finished("one", replace(figures(1), context_used=used)))
+            await until(pilot, lambda: app.chat.state == "ready")
+        dialogue = app.chat.dialogue
+        assert dialogue.used == 700
+        conversation = dialogue.conversation
+        await pilot.press("ctrl+n")
+        assert dialogue.used == 0
+        await app.chat.talk.show(conversation)
+        assert dialogue.used == 700
+        conversation.leaf = conversation.path()[1].id
+        assert dialogue.used == 300
 
 
 async def test_again_after_a_failure(make_app: MakeApp, engine: FakeEngine) -> None:
