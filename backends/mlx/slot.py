@@ -10,6 +10,7 @@ import mlx.core as mx
 
 from pardec_chat.backends.base import Prefill, Slot
 from pardec_chat.backends.cells import CellSlot
+from pardec_chat.backends.mlx import memory
 from pardec_chat.backends.mlx.branches import Branches
 from pardec_chat.backends.mlx.memory import Memory
 
@@ -53,10 +54,7 @@ class MlxSlot(CellSlot):
 
     def forward(self, ids: Sequence[int], branches: Branches | None = None) -> Any:
         """Add cells for `ids`; gives their logits, float32 [n, V], on their way. branches: what they are in a tree."""
-        logits = self.memory.forward(mx.array([list(ids)], mx.int32), branches)
-        self.cells.extend(ids)
-        self.ahead = None
-        return logits
+        return forward([(self, ids, branches)])[0]
 
     def keep(self, n: int, rows: Sequence[int]) -> None:
         """Of the tree behind the first `n` cells keep `rows`, ascending."""
@@ -78,6 +76,20 @@ class MlxSlot(CellSlot):
             del self.cells[self.memory.trim(n) :]
         return len(self.cells)
 
+    def abandon(self) -> None:
+        """Forget what a pass that failed has left behind `committed`."""
+        self.ahead = None
+        del self.cells[self.memory.trim(max(0, len(self.committed) - 1)) :]
+
     def release(self) -> None:
         """See `CellSlot`."""
         self._target.release(self)
+
+
+def forward(parts: Sequence[tuple[MlxSlot, Sequence[int], Branches | None]]) -> list[Any]:
+    """Add cells for ids to slots of one model; gives the logits of each, see `memory.forward`."""
+    logits = memory.forward([(slot.memory, mx.array([list(ids)], mx.int32), shape) for slot, ids, shape in parts])
+    for slot, ids, _ in parts:
+        slot.cells.extend(ids)
+        slot.ahead = None
+    return logits

@@ -27,10 +27,10 @@ from pardec_chat.backends.decoding import acceptance, tree
 from pardec_chat.backends.decoding.sampler import Sampler
 from pardec_chat.backends.errors import BadSetting, QueueFull
 from pardec_chat.backends.memory import DEFAULT_CTX
-from pardec_chat.backends.mlx import branches, device
+from pardec_chat.backends.mlx import attention, branches, device, memory
 from pardec_chat.backends.mlx.memory import Memory
 from pardec_chat.backends.mlx.model import open_model, read_weights
-from pardec_chat.backends.mlx.slot import Ahead, MlxSlot
+from pardec_chat.backends.mlx.slot import Ahead, MlxSlot, forward
 from pardec_chat.kernels.sampling.reference import Logits
 
 #: Tokens evaluated at once in a prefill on a GPU.
@@ -45,7 +45,8 @@ _begin: Any = mx.async_eval
 class MlxTarget(Target):
     """See `Target`. Raises ModelUnreadable, OutOfMemory, LoadGivenUp or BadSetting, and leaves nothing behind then.
 
-    Each conversation has caches of its own: several of them go through passes of their own, which are computed together.
+    Each conversation has caches of its own. Several of them share a pass, except where mlx-lm's attention is not replaced
+    by ours: there each has one of its own, and they are computed together.
     """
 
     def __init__(self, options: LoadOptions) -> None:
@@ -73,11 +74,12 @@ class MlxTarget(Target):
         self.placed = {device.name(): weights}
         self.peak = int(mx.get_peak_memory())
         self.chunk = _CHUNK_ON_METAL if device.on_metal() else CHUNK
-        branches.prepare(self._model)
-        memory = Memory(self._model)
-        self._leaves = options.branches if memory.branches else 0
+        remembers = Memory(self._model)
+        if remembers.branches:
+            attention.prepare(self._model)
+        self._leaves = options.branches if remembers.branches else 0
         self.capabilities = Capabilities(
-            rewind=memory.rewind,
+            rewind=remembers.rewind,
             tree=self._leaves > 0,
             max_slots=options.slots,
             n_ctx=options.n_ctx or min(DEFAULT_CTX, found.context or DEFAULT_CTX),
@@ -114,12 +116,13 @@ class MlxTarget(Target):
     def verify(self, items: Sequence[tuple[Slot, Draft, Sampler]]) -> list[Verdict]:
         """See `Target`."""
         self._check_drafts(items)
-        if len(items) == 1 and self._may_run_ahead(*items[0]):
-            return [self._step_ahead(cast(MlxSlot, items[0][0]), items[0][2])]
-        starts = [len(cast(MlxSlot, slot).cells) for slot, _, _ in items]
+        slots = [cast(MlxSlot, slot) for slot, _, _ in items]
+        starts = [len(slot.cells) for slot in slots]
         try:
             with device.memory_errors(self.path):
-                passes = [self._pass(cast(MlxSlot, slot), draft) for slot, draft, _ in items]
+                if all(self._may_run_ahead(*item) for item in items):
+                    return self._step_ahead(slots, [sampler for _, _, sampler in items])
+                passes = self._passes(slots, [draft for _, draft, _ in items])
                 best: list[Any] = [
                     mx.argmax(logits, axis=-1) if acceptance.takes_the_best(sampler) else None
                     for logits, (_, _, sampler) in zip(passes, items, strict=True)
@@ -127,40 +130,48 @@ class MlxTarget(Target):
                 # The one synchronisation of the step.
                 mx.eval(passes, [ids for ids in best if ids is not None])
         except BaseException:
-            for (slot, _, _), start in zip(items, starts, strict=True):
-                cast(MlxSlot, slot).trim(start)
+            for slot in slots:
+                slot.abandon()
             raise
         verdicts = []
         for (_, draft, sampler), logits, ids in zip(items, passes, best, strict=True):
             row = partial(_row_after, np.array(logits, copy=False))
             verdicts.append(acceptance.judge(draft, row, sampler, None if ids is None else ids.tolist()))
-        for (slot, draft, _), start, verdict in zip(items, starts, verdicts, strict=True):
-            placed = cast(MlxSlot, slot)
-            placed.plain_steps = 0 if draft.n_rows else placed.plain_steps + 1
+        for slot, (_, draft, _), start, verdict in zip(slots, items, starts, verdicts, strict=True):
+            slot.plain_steps = 0 if draft.n_rows else slot.plain_steps + 1
             if not _is_chain(draft):
                 # The last committed token is the first row, unless it was evaluated ahead.
-                last = [0] if start < len(placed.committed) else []
-                placed.keep(start, [*last, *(node + len(last) for node in verdict.path)])
-            placed.committed.extend(verdict.tokens)
-            placed.settle()
+                last = [0] if start < len(slot.committed) else []
+                slot.keep(start, [*last, *(node + len(last) for node in verdict.path)])
+            slot.committed.extend(verdict.tokens)
+            slot.settle()
         return verdicts
 
-    def _pass(self, slot: MlxSlot, draft: Draft) -> Any:
-        """Logits of the last committed token, of the draft and of the leaves of its probes, [n, V], on their way."""
-        ahead = slot.ahead
-        missing = [*slot.committed[len(slot.cells) :], *draft.tokens, *draft.probes.tokens]
-        if draft.n_rows:
-            slot.memory.save()
-        if not missing:
-            assert ahead is not None, "either the last token is missing or something follows it"
+    def _passes(self, slots: Sequence[MlxSlot], drafts: Sequence[Draft]) -> list[Any]:
+        """For each slot the logits of the last committed token, of the draft and of the leaves of its probes, on their way.
+
+        [n, V] each. What was begun ahead is taken, all else goes through one pass where it can.
+        """
+        aheads = [slot.ahead for slot in slots]
+        parts = []
+        for slot, draft in zip(slots, drafts, strict=True):
+            missing = [*slot.committed[len(slot.cells) :], *draft.tokens, *draft.probes.tokens]
+            shape = None if _is_chain(draft) else branches.behind_last(draft.all_parents, with_last=slot.ahead is None)
+            if draft.n_rows:
+                slot.memory.save()
+            if missing:
+                parts.append((slot, missing, shape))
             slot.ahead = None
-            return ahead.row[None]
-        shape = None if _is_chain(draft) else branches.behind_last(draft.all_parents, with_last=ahead is None)
-        logits = slot.forward(missing, shape)
-        if draft.probes:
-            first = len(missing) - len(draft.probes)
-            logits = logits[mx.array([*range(first), *(first + leaf for leaf in draft.probes.leaves)])]
-        return logits if ahead is None else mx.concatenate([ahead.row[None], logits])
+        evaluated = dict(zip((id(slot) for slot, _, _ in parts), forward(parts), strict=True))
+        found = []
+        for slot, draft, ahead in zip(slots, drafts, aheads, strict=True):
+            logits = evaluated.get(id(slot))
+            if logits is not None and draft.probes:
+                first = logits.shape[0] - len(draft.probes)
+                logits = logits[mx.array([*range(first), *(first + leaf for leaf in draft.probes.leaves)])]
+            rows = [*([] if ahead is None else [ahead.row[None]]), *([] if logits is None else [logits])]
+            found.append(rows[0] if len(rows) == 1 else mx.concatenate(rows))
+        return found
 
     def _may_run_ahead(self, slot: Slot, draft: Draft, sampler: Sampler) -> bool:
         """Whether the next pass can be begun without waiting for this one's token: what comes is the best of a bare row."""
@@ -168,18 +179,27 @@ class MlxTarget(Target):
         plain = not draft.n_rows and slot.plain_steps >= _AHEAD_AFTER
         return plain and acceptance.takes_the_best(sampler)
 
-    def _step_ahead(self, slot: MlxSlot, sampler: Sampler) -> Verdict:
-        """A plain step whose token stays on the device until the pass behind it has been begun, as mlx-lm decodes."""
-        with device.memory_errors(self.path):
-            now = slot.ahead or _begun(slot.forward(slot.committed[-1:])[0])
+    def _step_ahead(self, slots: Sequence[MlxSlot], samplers: Sequence[Sampler]) -> list[Verdict]:
+        """A plain step whose tokens stay on the device until the pass behind them has been begun, as mlx-lm decodes."""
+        late = [slot for slot in slots if slot.ahead is None]
+        rows = forward([(slot, slot.committed[len(slot.cells) :], None) for slot in late])
+        for slot, one in zip(late, rows, strict=True):
+            slot.ahead = _begun(one[-1])
+        now = [cast(Ahead, slot.ahead) for slot in slots]
+        for slot in slots:
             slot.memory.save()
-            slot.ahead = _begun(slot.memory.forward(now.best.reshape(1, 1))[0])
-            token: int = now.best.item()
-        slot.cells.append(token)
-        slot.committed.append(token)
-        slot.plain_steps += 1
-        sampler.push(token)
-        return Verdict((token,), ())
+        rows = memory.forward(
+            [(slot.memory, one.best.reshape(1, 1), None) for slot, one in zip(slots, now, strict=True)]
+        )
+        for slot, row in zip(slots, rows, strict=True):
+            slot.ahead = _begun(row[0])
+        tokens: list[int] = [one.best.item() for one in now]
+        for slot, sampler, token in zip(slots, samplers, tokens, strict=True):
+            slot.cells.append(token)
+            slot.committed.append(token)
+            slot.plain_steps += 1
+            sampler.push(token)
+        return [Verdict((token,), ()) for token in tokens]
 
     def _check_drafts(self, items: Sequence[tuple[Slot, Draft, Sampler]]) -> None:
         for slot, draft, _sampler in items:
