@@ -32,8 +32,8 @@ from pardec_chat.backends.machine import Device, Machine
 from pardec_chat.backends.mlx import device
 from pardec_chat.backends.mlx import target as target_module
 from pardec_chat.backends.mlx.branches import behind_last
-from pardec_chat.backends.mlx.gguf import check
 from pardec_chat.backends.mlx.memory import Memory, forward
+from pardec_chat.backends.mlx.packed import check
 from pardec_chat.backends.mlx.rows import SLACK, Rows
 from pardec_chat.backends.mlx.runtime import make
 from pardec_chat.backends.mlx.target import MlxTarget
