@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Final, cast
 
 import mlx.core as mx
@@ -27,10 +29,10 @@ from pardec_chat.backends.decoding import acceptance, tree
 from pardec_chat.backends.decoding.sampler import Sampler
 from pardec_chat.backends.errors import BadSetting, QueueFull
 from pardec_chat.backends.memory import DEFAULT_CTX
-from pardec_chat.backends.mlx import attention, branches, device, memory
+from pardec_chat.backends.mlx import attention, branches, device, memory, passes
 from pardec_chat.backends.mlx.memory import Memory
 from pardec_chat.backends.mlx.model import open_model, read_weights
-from pardec_chat.backends.mlx.slot import Ahead, MlxSlot, forward
+from pardec_chat.backends.mlx.slot import Ahead, Chosen, MlxSlot
 from pardec_chat.kernels.sampling.reference import Logits
 
 #: Tokens evaluated at once in a prefill on a GPU.
@@ -38,8 +40,6 @@ _CHUNK_ON_METAL: Final = 512
 #: Plain steps after which the next pass is begun before this one's token is known: a draft that comes then finds its first row
 #: evaluated apart from the others, which costs as much as a pass.
 _AHEAD_AFTER: Final = 8
-#: Computes arrays without waiting for them. Whoever waits for one of them waits for all that were begun with it.
-_begin: Any = mx.async_eval
 
 
 class MlxTarget(Target):
@@ -103,8 +103,8 @@ class MlxTarget(Target):
         """Take a slot's place back."""
         if slot in self._open:
             self._open.remove(slot)
+        slot.ahead = slot.chosen = None
         slot.cells.clear()
-        slot.ahead = None
         slot.memory.close()
 
     def evaluate(self, slot: MlxSlot, ids: Sequence[int]) -> None:
@@ -117,61 +117,42 @@ class MlxTarget(Target):
         """See `Target`."""
         self._check_drafts(items)
         slots = [cast(MlxSlot, slot) for slot, _, _ in items]
+        drafts = [draft for _, draft, _ in items]
         starts = [len(slot.cells) for slot in slots]
         try:
             with device.memory_errors(self.path):
                 if all(self._may_run_ahead(*item) for item in items):
                     return self._step_ahead(slots, [sampler for _, _, sampler in items])
-                passes = self._passes(slots, [draft for _, draft, _ in items])
+                begun = perf_counter()
+                found = passes.rows(slots, drafts)
                 best: list[Any] = [
                     mx.argmax(logits, axis=-1) if acceptance.takes_the_best(sampler) else None
-                    for logits, (_, _, sampler) in zip(passes, items, strict=True)
+                    for logits, (_, _, sampler) in zip(found, items, strict=True)
                 ]
+                wanted = [found, [ids for ids in best if ids is not None]]
+                drafting = passes.drafting(drafts, wanted, begun)
                 # The one synchronisation of the step.
-                mx.eval(passes, [ids for ids in best if ids is not None])
+                mx.eval(wanted)
         except BaseException:
             for slot in slots:
                 slot.abandon()
             raise
+        for slot, draft in zip(slots, drafts, strict=True):
+            slot.cells += [*slot.committed[len(slot.cells) :], *draft.tokens, *draft.probes.tokens]
         verdicts = []
-        for (_, draft, sampler), logits, ids in zip(items, passes, best, strict=True):
+        for (_, draft, sampler), logits, ids, ms in zip(items, found, best, drafting, strict=True):
             row = partial(_row_after, np.array(logits, copy=False))
-            verdicts.append(acceptance.judge(draft, row, sampler, None if ids is None else ids.tolist()))
-        for slot, (_, draft, _), start, verdict in zip(slots, items, starts, verdicts, strict=True):
+            verdict = acceptance.judge(draft, row, sampler, None if ids is None else ids.tolist())
+            verdicts.append(replace(verdict, drafting_ms=ms) if ms else verdict)
+        for slot, draft, start, verdict in zip(slots, drafts, starts, verdicts, strict=True):
             slot.plain_steps = 0 if draft.n_rows else slot.plain_steps + 1
-            if not _is_chain(draft):
+            if not passes.is_chain(draft):
                 # The last committed token is the first row, unless it was evaluated ahead.
                 last = [0] if start < len(slot.committed) else []
                 slot.keep(start, [*last, *(node + len(last) for node in verdict.path)])
             slot.committed.extend(verdict.tokens)
             slot.settle()
         return verdicts
-
-    def _passes(self, slots: Sequence[MlxSlot], drafts: Sequence[Draft]) -> list[Any]:
-        """For each slot the logits of the last committed token, of the draft and of the leaves of its probes, on their way.
-
-        [n, V] each. What was begun ahead is taken, all else goes through one pass where it can.
-        """
-        aheads = [slot.ahead for slot in slots]
-        parts = []
-        for slot, draft in zip(slots, drafts, strict=True):
-            missing = [*slot.committed[len(slot.cells) :], *draft.tokens, *draft.probes.tokens]
-            shape = None if _is_chain(draft) else branches.behind_last(draft.all_parents, with_last=slot.ahead is None)
-            if draft.n_rows:
-                slot.memory.save()
-            if missing:
-                parts.append((slot, missing, shape))
-            slot.ahead = None
-        evaluated = dict(zip((id(slot) for slot, _, _ in parts), forward(parts), strict=True))
-        found = []
-        for slot, draft, ahead in zip(slots, drafts, aheads, strict=True):
-            logits = evaluated.get(id(slot))
-            if logits is not None and draft.probes:
-                first = logits.shape[0] - len(draft.probes)
-                logits = logits[mx.array([*range(first), *(first + leaf for leaf in draft.probes.leaves)])]
-            rows = [*([] if ahead is None else [ahead.row[None]]), *([] if logits is None else [logits])]
-            found.append(rows[0] if len(rows) == 1 else mx.concatenate(rows))
-        return found
 
     def _may_run_ahead(self, slot: Slot, draft: Draft, sampler: Sampler) -> bool:
         """Whether the next pass can be begun without waiting for this one's token: what comes is the best of a bare row."""
@@ -182,9 +163,10 @@ class MlxTarget(Target):
     def _step_ahead(self, slots: Sequence[MlxSlot], samplers: Sequence[Sampler]) -> list[Verdict]:
         """A plain step whose tokens stay on the device until the pass behind them has been begun, as mlx-lm decodes."""
         late = [slot for slot in slots if slot.ahead is None]
-        rows = forward([(slot, slot.committed[len(slot.cells) :], None) for slot in late])
+        rows = memory.forward([(slot.memory, slot.missing(NO_DRAFT), None) for slot in late])
         for slot, one in zip(late, rows, strict=True):
-            slot.ahead = _begun(one[-1])
+            slot.cells += slot.committed[len(slot.cells) :]
+            slot.ahead = passes.begun(one[-1])
         now = [cast(Ahead, slot.ahead) for slot in slots]
         for slot in slots:
             slot.memory.save()
@@ -192,7 +174,7 @@ class MlxTarget(Target):
             [(slot.memory, one.best.reshape(1, 1), None) for slot, one in zip(slots, now, strict=True)]
         )
         for slot, row in zip(slots, rows, strict=True):
-            slot.ahead = _begun(row[0])
+            slot.ahead = passes.begun(row[0])
         tokens: list[int] = [one.best.item() for one in now]
         for slot, sampler, token in zip(slots, samplers, tokens, strict=True):
             slot.cells.append(token)
@@ -206,7 +188,7 @@ class MlxTarget(Target):
             check_room(slot, draft)
             if len(draft) and self.capabilities.rewind == "none":
                 raise BadSetting("This model's memory cannot be rewound on MLX.", "Decode without drafts.")
-            if not _is_chain(draft) and not self.capabilities.tree:
+            if not passes.is_chain(draft) and not self.capabilities.tree:
                 raise BadSetting("This model's memory cannot branch here.", "Draft chains instead.")
         check_leaves(items, self._leaves)
 
@@ -215,7 +197,7 @@ class MlxTarget(Target):
         assert isinstance(slot, MlxSlot)
         slot.follow(ids)
         if go_on is None and sampler.bare and not sampler.draws_drafts:
-            return self._choose(slot, ids, n, sampler)
+            return self._choose(slot, ids, n)
 
         def next_row(token: int | None) -> Logits:
             row = self._next(slot, ids[len(slot.cells) :] if token is None else [token])
@@ -225,23 +207,31 @@ class MlxTarget(Target):
 
         return acceptance.propose(next_row, n, sampler, go_on)
 
-    def _choose(self, slot: MlxSlot, ids: Sequence[int], n: int, sampler: Sampler) -> Draft:
-        """A chain of the most probable tokens, found where the logits are: no pass waits for the host to know a token."""
+    def _choose(self, slot: MlxSlot, ids: Sequence[int], n: int) -> Draft:
+        """A chain of the most probable tokens, found where the logits are; it may go on behind an end token.
+
+        Nothing waits for the host to know a token: each pass is begun while the one before is computed, and the target's, if
+        it is of this runtime, while the last of them is.
+        """
         if n < 1:
             return NO_DRAFT
         chosen: list[Any] = []
         with device.memory_errors(self.path):
             row = slot.forward(ids[len(slot.cells) :])[-1]
             slot.memory.save()
-            while True:
-                chosen.append(_begun(row).best)
-                if len(chosen) == n:
-                    break
-                row = slot.memory.forward(chosen[-1].reshape(1, 1))[0]
-            tokens = cast(list[int], mx.stack(chosen).tolist())
-        slot.cells.extend(tokens[:-1])
-        last = next((i for i, token in enumerate(tokens) if token in sampler.ends), n - 1)
-        return Draft.chain(tokens[: last + 1], Method.DRAFT)
+            try:
+                while True:
+                    chosen.append(passes.begun(row).best)
+                    if len(chosen) == n:
+                        break
+                    row = slot.memory.forward(chosen[-1].reshape(1, 1))[0]
+                array = mx.stack(chosen).astype(mx.int32)
+                passes.begin(array)
+            except BaseException:
+                slot.memory.trim(len(slot.cells))
+                raise
+        slot.chosen = Chosen(array)
+        return Draft.chain(slot.chosen, Method.DRAFT)
 
     def propose_tree(self, slot: Slot, ids: Sequence[int], depth: int, nodes: int, sampler: Sampler) -> Draft:
         """See `Target`. The nodes lie behind the cells while it grows, and are forgotten with it."""
@@ -277,17 +267,6 @@ class MlxTarget(Target):
             slot.ahead = None
         self._open = []
         device.give_back()
-
-
-def _begun(row: Any) -> Ahead:
-    """A row of logits whose most probable id is being computed."""
-    ahead = Ahead(row, mx.argmax(row))
-    _begin(ahead.best, row)
-    return ahead
-
-
-def _is_chain(draft: Draft) -> bool:
-    return draft.is_chain and not draft.probes
 
 
 def _row_after(rows: Logits, node: int) -> Logits:

@@ -30,7 +30,7 @@ from pardec_chat.backends.decoding.depth import Controller
 from pardec_chat.backends.decoding.loop import step
 from pardec_chat.backends.drafters.draft_model import DraftModel
 from pardec_chat.backends.drafters.ngram import Ngram
-from pardec_chat.backends.mlx import target as target_module
+from pardec_chat.backends.mlx import passes as passes_module
 from pardec_chat.backends.mlx.runtime import make
 from pardec_chat.backends.mlx.target import MlxTarget
 from pardec_chat.tests.benchmarks.against_mlx_lm import PROMPT, chat, untouched
@@ -60,7 +60,8 @@ class _Meter:
     @contextmanager
     def watching(self, *models: Any) -> Iterator[None]:
         """While this lasts; of `models` building is timed."""
-        evaluate, begin_ = mx.eval, mx.async_eval
+        evaluate: Callable[..., None] = mx.eval
+        begin_: Callable[..., None] = mx.async_eval
 
         def timed(*arrays: Any) -> None:
             self._begins()
@@ -77,9 +78,9 @@ class _Meter:
             stack.enter_context(patch.object(mx, "eval", timed))
             ahead = timed if self._at_once else begun
             stack.enter_context(patch.object(mx, "async_eval", ahead))
-            stack.enter_context(patch.object(target_module, "_begin", ahead))
-            for name in ("_choose", "_next"):  # these read their tokens without `eval`
-                stack.enter_context(patch.object(MlxTarget, name, self._waited(getattr(MlxTarget, name))))
+            stack.enter_context(patch.object(passes_module, "begin", ahead))
+            # It reads a row without `eval`.
+            stack.enter_context(patch.object(MlxTarget, "_next", self._waited(MlxTarget._next)))
             for kind in {type(model) for model in models}:
                 stack.enter_context(patch.object(kind, "__call__", self._built(kind.__call__, timed)))
             yield

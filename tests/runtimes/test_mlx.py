@@ -30,7 +30,7 @@ from pardec_chat.backends.errors import BadSetting, LoadGivenUp, ModelUnreadable
 from pardec_chat.backends.gguf.header import Header, Tensor
 from pardec_chat.backends.machine import Device, Machine
 from pardec_chat.backends.mlx import device
-from pardec_chat.backends.mlx import target as target_module
+from pardec_chat.backends.mlx import passes as passes_module
 from pardec_chat.backends.mlx.branches import behind_last
 from pardec_chat.backends.mlx.memory import Memory, forward
 from pardec_chat.backends.mlx.packed import check
@@ -515,7 +515,7 @@ def test_M04_a_shared_pass_that_finds_no_memory_leaves_every_conversation_as_it_
 
     before = [list(one.slot.tokens) for one in both]
     with monkeypatch.context() as broken:
-        broken.setattr(target_module, "_begin", fail)
+        broken.setattr(passes_module, "begin", fail)
         broken.setattr(mx, "eval", fail)
         with pytest.raises(OutOfMemory):
             step(target, both, controller)
