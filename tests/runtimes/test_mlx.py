@@ -36,6 +36,7 @@ from pardec_chat.backends.mlx.memory import Memory, forward
 from pardec_chat.backends.mlx.packed import check
 from pardec_chat.backends.mlx.rows import SLACK, Rows
 from pardec_chat.backends.mlx.runtime import make
+from pardec_chat.backends.mlx.slot import Chosen
 from pardec_chat.backends.mlx.target import MlxTarget
 from pardec_chat.tests import mlx_models, tiny_models
 from pardec_chat.tests.conftest import Tiny
@@ -389,6 +390,76 @@ def test_D03_best_ids_found_on_the_device_are_those_of_the_rows(load: LoadFolder
     assert found[0].ids == found[1].ids == generate(target, prompt, params=slow, max_tokens=30).ids
     assert found[1].generation.stats.draft_n_accepted > 0
     assert [one.tokens for one in found[0].steps] == [one.tokens for one in found[1].steps]
+
+
+# Drafts that are on their way
+
+
+def test_a_pass_is_begun_before_the_tokens_of_its_draft_are_known(load: LoadFolder) -> None:
+    bare = SamplingParams(temperature=0)
+    target, guesses = load("llama"), load("llama", draft=True)
+    wanted = generate(target, PROMPT, params=bare, max_tokens=8).ids
+    slot, own, sampler = target.open(), guesses.open(), Sampler(bare, PROMPT)
+    slot.prefill(PROMPT, never)
+    draft = guesses.propose(own, PROMPT, 4, sampler)
+    assert isinstance(draft.tokens, Chosen)
+    assert (len(draft), draft.depth, draft.tokens.array is None) == (4, 4, False)
+    (verdict,) = target.verify([(slot, draft, sampler)])
+    assert (list(verdict.tokens), verdict.n_accepted) == (wanted[:5], 4)
+    assert verdict.drafting_ms > 0
+    # What goes to other threads are numbers, and the draft model's cells are those of its guesses.
+    assert (draft.tokens.array, list(draft.tokens), draft.tokens[1:3]) == (None, wanted[:4], wanted[1:3])
+    assert own.cells == PROMPT + wanted[:3]
+    # Read before the pass is begun, as another runtime does, they say the same.
+    again = guesses.propose(own, list(slot.tokens), 3, sampler)
+    assert list(again.tokens) == wanted[5:8]
+    (verdict,) = target.verify([(slot, again, sampler)])
+    assert verdict.n_accepted == 3
+
+
+@pytest.mark.parametrize("arch", ["llama", "gemma3", "qwen3_5"])
+def test_D05_a_text_ends_where_it_ends_though_a_draft_goes_on(load: LoadFolder, arch: str) -> None:
+    bare = SamplingParams(temperature=0)
+    target, guesses = load(arch), load(arch, draft=True)
+    target.vocabulary.end_ids = frozenset()
+    wanted = generate(target, PROMPT, params=bare, max_tokens=30).ids
+    end = next(token for token in wanted[8:] if token not in wanted[:8])
+    at = wanted.index(end)
+    target.vocabulary.end_ids = frozenset({end})
+    for depth in range(1, 6):
+        slot, drafter = target.open(), DraftModel(guesses)
+        found = generate(target, PROMPT, params=bare, depth=depth, drafter=drafter, slot=slot)
+        assert (found.ids, found.generation.finish_reason) == (wanted[: at + 1], "stop")
+        assert found.generation.stats.draft_n_accepted > 0
+        drafter.close()
+        # What was evaluated behind the end is gone.
+        target.vocabulary.end_ids = frozenset()
+        rest = generate(target, list(slot.tokens), params=bare, max_tokens=30 - at - 1, slot=slot).ids
+        assert rest == wanted[at + 1 :]
+        target.vocabulary.end_ids = frozenset({end})
+        slot.close()
+
+
+def test_M04_a_draft_that_finds_no_memory_leaves_its_model_as_it_was(
+    load: LoadFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare = Sampler(SamplingParams(temperature=0), PROMPT)
+    guesses = load("llama", draft=True)
+    own = guesses.open()
+    wanted = list(guesses.propose(own, PROMPT, 6, bare).tokens)
+    calls = 0
+
+    def fail(*arrays: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise RuntimeError("[malloc] Unable to allocate 1 bytes.")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(passes_module, "begin", fail)
+        with pytest.raises(OutOfMemory):
+            guesses.propose(own, [*PROMPT, *wanted[:2]], 4, bare)
+    assert list(guesses.propose(own, [*PROMPT, *wanted[:2]], 4, bare).tokens) == wanted[2:]
 
 
 # Several conversations in one pass
