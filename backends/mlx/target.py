@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Final, cast
@@ -141,8 +140,7 @@ class MlxTarget(Target):
             slot.cells += [*slot.committed[len(slot.cells) :], *draft.tokens, *draft.probes.tokens]
         verdicts = []
         for (_, draft, sampler), logits, ids, ms in zip(items, found, best, drafting, strict=True):
-            row = partial(_row_after, np.array(logits, copy=False))
-            verdict = acceptance.judge(draft, row, sampler, None if ids is None else ids.tolist())
+            verdict = acceptance.judge(draft, _rows_of(logits), sampler, None if ids is None else ids.tolist())
             verdicts.append(replace(verdict, drafting_ms=ms) if ms else verdict)
         for slot, draft, start, verdict in zip(slots, drafts, starts, verdicts, strict=True):
             slot.plain_steps = 0 if draft.n_rows else slot.plain_steps + 1
@@ -269,6 +267,15 @@ class MlxTarget(Target):
         device.give_back()
 
 
-def _row_after(rows: Logits, node: int) -> Logits:
-    row: Logits = rows[node + 1]
+def _rows_of(logits: Any) -> Callable[[int], Logits]:
+    """The row after each node of a draft, see `acceptance.judge`; they come to the host when the first one is asked for."""
+    rows: Logits | None = None
+
+    def row(node: int) -> Logits:
+        nonlocal rows
+        if rows is None:
+            rows = np.array(logits, copy=False)
+        found: Logits = rows[node + 1]
+        return found
+
     return row

@@ -1,6 +1,6 @@
 """The mlx runtime beside mlx-lm: the same file in one process, taking turns, greedy.
 
-    python -m pardec_chat.tests.benchmarks.against_mlx_lm TARGET [DRAFT] [--tokens 96] [--rounds 5] [--depth 3]
+    python -m pardec_chat.tests.benchmarks.against_mlx_lm TARGET [DRAFT] [--tokens 96] [--rounds 5] [--depth 3] [--only …]
 
 TARGET and DRAFT: paths or ids of models on disk; without DRAFT the target guesses for itself, which shows what drafting costs
 and that everything is accepted. mlx-lm runs as its own generators, `generate_step` and `speculative_generate_step`: what
@@ -36,6 +36,7 @@ from pardec_chat.backends.mlx.runtime import make
 from pardec_chat.backends.mlx.target import MlxTarget
 from pardec_chat.tests.decode import begin
 
+_WAYS = ("plain", "draft", "ngram", "several")
 PROMPT = "Write a Python function that merges two sorted lists, then the same function again with type hints."
 
 
@@ -130,7 +131,7 @@ def _several_of_theirs(model: Any, prompts: Sequence[list[int]], n: int) -> tupl
 
 
 def _print_several(target: MlxTarget, model: Any, n: int, rounds: int) -> None:
-    prompts = [chat(target, text) for text in (PROMPT, "Hello!", PROMPT * 2, f"{PROMPT} Hello!")]
+    prompts = [chat(target, text) for text in (PROMPT, "Hello!", "Write a haiku.", "Count from one to ten, please.")]
     speeds: dict[str, list[float]] = {}
     answers: dict[str, list[list[int]]] = {}
     for _ in range(rounds):
@@ -157,6 +158,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=96)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--depth", type=int, default=3)
+    parser.add_argument("--only", nargs="+", choices=_WAYS, default=_WAYS)
     arguments = parser.parse_args()
     runtime, library = make(), Library()
     paths = [library.resolve(name) for name in (arguments.target, arguments.draft or arguments.target)]
@@ -176,7 +178,7 @@ def main() -> None:
     print(f"mlx {described['version']}; {described['features']}")
     print(f"{target.name}, drafts by {draft.name}; {len(ids)} + {arguments.tokens} tokens, {depth} drafted a step")
     print("way     here tok/s  mlx-lm tok/s  ratio (of each round)               same text  accepted")
-    for way in ("plain", "draft", "ngram"):
+    for way in [way for way in arguments.only if way != "several"]:
         pairs: list[tuple[Run, Run]] = []
         for round_ in range(arguments.rounds + 1):  # the first one warms up
             n = arguments.tokens if round_ else 3 * depth
@@ -201,7 +203,8 @@ def main() -> None:
             f"{median(ratios):6.3f} {' '.join(f'{ratio:.2f}' for ratio in ratios):29} {same:10} {accepted}",
             flush=True,
         )
-    _print_several(target, model, arguments.tokens // 4, arguments.rounds)
+    if "several" in arguments.only:
+        _print_several(target, model, arguments.tokens, arguments.rounds)
     target.close()
     draft.close()
 
