@@ -301,7 +301,7 @@ def test_what_a_pass_took_for_a_draft_still_on_its_way_counts_as_drafting(monkey
         return one.draft_ms, one.verify_ms
 
     draft_ms, verify_ms = times(0.0)
-    assert times(0.25) == (pytest.approx(draft_ms + 0.25), pytest.approx(verify_ms - 0.25))
+    assert times(0.25) == pytest.approx((draft_ms + 0.25, verify_ms - 0.25))
 
 
 @pytest.mark.parametrize("accepted", range(6))
