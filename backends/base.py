@@ -181,6 +181,7 @@ class Verdict:
     probe_tokens: what the target holds most probable behind each leaf of the draft's probes, before any sampler.
     features: hidden states behind the rows that are committed now (the last committed token, then the accepted ones), in the
         runtime's own arrays; None unless `Target.read_features` asked for them.
+    drafting_ms: of the pass's time what went into the draft, where that was still being guessed when the pass was begun.
     """
 
     tokens: Sequence[int]
@@ -188,6 +189,7 @@ class Verdict:
     logprobs: Sequence[TokenLogprobs] | None = None
     probe_tokens: Sequence[int] = ()
     features: object | None = None
+    drafting_ms: float = 0.0
 
     @property
     def n_accepted(self) -> int:
@@ -343,7 +345,8 @@ class Target(ABC):
         """Bring `slot` to the committed `ids`, then guess a chain of up to `n` tokens that follow them.
 
         What a target is asked when it serves as a draft model. A sampler that draws its drafts gets the rows they were
-        drawn from, any other chooses the most probable tokens. The guesses are not committed.
+        drawn from, any other chooses the most probable tokens. The guesses are not committed. They may be on their way still:
+        whoever reads a token of the draft waits for all.
         go_on: asked after each token; with it the draft holds the confidence in each.
         """
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from pardec_chat.backends.memory import Alternative, Plan
+
+_ABOUT_MEMORY: Final = re.compile("alloc|out of memory|insufficient memory", re.IGNORECASE)
 
 
 class UserError(Exception):
@@ -33,6 +39,18 @@ class ModelUnreadable(UserError):
 
 class OutOfMemory(UserError):
     """An allocation for weights, cache or buffers failed."""
+
+
+@contextmanager
+def memory_errors(path: Path, next_step: str) -> Iterator[None]:
+    """An allocation for the model at `path` that fails in a library which says so in words alone: raises OutOfMemory."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        reason = str(error) or "no memory is left"
+        if isinstance(error, RuntimeError) and not _ABOUT_MEMORY.search(reason):
+            raise
+        raise OutOfMemory(f"{path.name} does not fit into memory: {reason.splitlines()[0]}.", next_step) from error
 
 
 class LoadGivenUp(UserError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 
 from pardec_chat.backends.base import Runtime
 from pardec_chat.backends.errors import BadSetting
@@ -14,6 +15,8 @@ _RUNTIMES = {
     "pytorch": ("pardec_chat.backends.pytorch.runtime", "torch"),
     "mlx": ("pardec_chat.backends.mlx.runtime", "mlx_lm"),
 }
+#: Those that run some GGUF files only → the module that tells which.
+_PARTICULAR = {"mlx": "pardec_chat.backends.mlx.packed"}
 
 
 def names() -> list[str]:
@@ -24,6 +27,12 @@ def names() -> list[str]:
 def installed(name: str) -> bool:
     """Whether the package a runtime needs is there; nothing is imported."""
     return find_spec(_RUNTIMES[name][1]) is not None
+
+
+def reads(name: str, path: Path) -> bool:
+    """Whether a runtime runs a GGUF file as far as its header tells; nothing of the runtime is imported."""
+    module = _PARTICULAR.get(name)
+    return module is None or bool(import_module(module).reads(path))
 
 
 def load(name: str) -> Runtime:

@@ -69,7 +69,7 @@ def methods(why_not: Callable[[Method], str]) -> list[Choice]:
 
 async def choose_models(app: App[None], session: Session) -> Models | None:
     """Ask for a model, then for its draft model on the same runtime; None leaves all as it is. Raises UserError."""
-    entries = list(session.options.choices())
+    entries = await asyncio.to_thread(lambda: [entry for entry in session.options.choices() if entry.runs()])
     by_id = {_id(entry.path, entry.runtime): entry for entry in entries}
     now = session.choice
     current_model = "" if now is None else _id(now.model, now.runtime)

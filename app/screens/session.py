@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -88,6 +88,7 @@ class ModelEntry:
     """A model on disk, as the pickers show it.
 
     kind: `chat` or `base`; other words are shown as they are. runtime: what runs it; None is what the engine was made with.
+    runs: whether that can, which takes a look into the file.
     """
 
     id: str
@@ -96,6 +97,7 @@ class ModelEntry:
     size_bytes: int
     kind: str = "chat"
     runtime: str | None = None
+    runs: Callable[[], bool] = field(default=lambda: True, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,9 @@ def step(target: Target, live: Sequence[Generation], controller: Controller) -> 
     start = perf_counter()
     verdicts = target.verify([(g.slot, draft, g.sampler) for g, draft in zip(live, drafts, strict=True)])
     verify_ms = (perf_counter() - start) * 1e3
-    for generation, verdict in zip(live, verdicts, strict=True):
+    for i, (generation, verdict) in enumerate(zip(live, verdicts, strict=True)):
+        draft_times[i] += verdict.drafting_ms
+        verify_ms -= verdict.drafting_ms
         for drafter in generation.drafters:
             drafter.accept(verdict)
         generation.token_ids.extend(verdict.tokens)

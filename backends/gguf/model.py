@@ -34,7 +34,7 @@ def read_model(path: Path) -> ModelFile:
 
     Raises ModelUnreadable.
     """
-    return _described(tuple((part, *_stamp(part)) for part in parts(path)))
+    return _described(tuple((part, *stamp(part)) for part in parts(path)))
 
 
 def parts(path: Path) -> list[Path]:
@@ -52,7 +52,7 @@ def parts(path: Path) -> list[Path]:
     return found
 
 
-def _stamp(path: Path) -> tuple[int, int, int]:
+def stamp(path: Path) -> tuple[int, int, int]:
     """What changes when a file does."""
     try:
         found = path.stat()

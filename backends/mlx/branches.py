@@ -1,46 +1,16 @@
-"""Token trees on mlx-lm's models, which know chains alone: where a pass's rows stand, and what each of them sees."""
+"""Token trees: where a pass's rows stand, and what each of them sees."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
-from mlx import nn
 from numpy.typing import NDArray
 
 from pardec_chat.backends.base import depths
-
-#: Modules of mlx-lm in which a token's place counts in `rope` and in the mask, nowhere else.
-_SUITED: Final = frozenset({"gemma3_text", "llama", "qwen2", "qwen3"})
-
-
-def suits(model: Any) -> bool:
-    """Whether trees can be evaluated on mlx-lm's model."""
-    return type(model).__module__.rpartition(".")[2] in _SUITED
-
-
-def prepare(model: Any) -> None:
-    """Let a model that suits take positions row by row."""
-    for module in model.modules():
-        if isinstance(getattr(module, "rope", None), nn.Module):
-            module.rope = _Rotation(module.rope)
-
-
-class _Rotation(nn.Module):  # type: ignore[misc]
-    """mlx-lm's rotation of [1, heads, n, head], whose offset may be an array of n: the place of each row."""
-
-    def __init__(self, inner: Any) -> None:
-        super().__init__()
-        self.inner = inner
-
-    def __call__(self, x: Any, offset: Any = 0) -> Any:
-        if isinstance(offset, int):
-            return self.inner(x, offset=offset)
-        # One place for each member of a batch is what MLX has: rows become members.
-        return self.inner(x.transpose(2, 1, 0, 3), offset=offset).transpose(2, 1, 0, 3)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,9 +28,9 @@ class Branches:
         """m."""
         return int(self.sees.shape[1]) - len(self.sees)
 
-    def positions(self, start: int) -> Any:
-        """The place of each row where the tree's first node has `start`, int32 [n]."""
-        return mx.array((start + self.depth[self.before :]).astype(np.int32))
+    def places(self, cached: int) -> NDArray[np.int64]:
+        """The place of each row where the cache holds `cached` tokens, m of the tree's among them, [n]."""
+        return cached - self.before + self.depth[self.before :]
 
     def mask(self, cached: int, window: int | None) -> Any:
         """What each row sees of the `cached` rows before the tree and of the tree, bool [n, cached + m + n].

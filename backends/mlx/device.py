@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final
 
 import mlx.core as mx
 
+from pardec_chat.backends import errors
 from pardec_chat.backends.base import NumberType
-from pardec_chat.backends.errors import BadSetting, OutOfMemory
 from pardec_chat.backends.units import size
 
 _TYPES: Final = {"bf16": mx.bfloat16, "fp16": mx.float16, "fp32": mx.float32}
@@ -31,7 +30,9 @@ def number_type(asked: NumberType) -> Any | None:
         return None if asked == "auto" else _TYPES[asked]
     if asked in ("auto", "fp32"):
         return mx.float32
-    raise BadSetting(f"MLX on a CPU is right and usable in 32-bit floats alone, not in {asked}.", "Leave --dtype out.")
+    raise errors.BadSetting(
+        f"MLX on a CPU is right and usable in 32-bit floats alone, not in {asked}.", "Leave --dtype out."
+    )
 
 
 def name() -> str:
@@ -56,24 +57,9 @@ def give_back() -> None:
     mx.clear_cache()
 
 
-@contextmanager
-def memory_errors(path: Path) -> Iterator[None]:
-    """An allocation that fails as what it is."""
-    try:
-        yield
-    except RuntimeError as error:
-        if "alloc" not in str(error) and "memory" not in str(error).lower():
-            raise
-        raise _too_large(path, str(error)) from error
-    except MemoryError as error:
-        raise _too_large(path, "no memory is left") from error
-
-
-def _too_large(path: Path, reason: str) -> OutOfMemory:
-    return OutOfMemory(
-        f"{path.name} does not fit into memory: {reason.splitlines()[0]}.",
-        "Ask for a shorter context (--ctx) or take a smaller model.",
-    )
+def memory_errors(path: Path) -> AbstractContextManager[None]:
+    """See `errors.memory_errors`."""
+    return errors.memory_errors(path, "Ask for a shorter context (--ctx) or take a smaller model.")
 
 
 def described() -> str:

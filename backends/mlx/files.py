@@ -14,7 +14,7 @@ from pardec_chat.backends.folder import read_config, shards
 from pardec_chat.backends.gguf import model as gguf_model
 from pardec_chat.backends.gguf.header import read
 from pardec_chat.backends.memory import Shape
-from pardec_chat.backends.mlx import gguf
+from pardec_chat.backends.mlx import packed
 from pardec_chat.backends.mlx.device import on_metal
 from pardec_chat.backends.mlx.memory import Memory
 from pardec_chat.backends.mlx.model import context, of_folder, vocabulary_size
@@ -33,7 +33,7 @@ def read_model(path: Path) -> ModelFile:
     if not found.is_model:
         return found
     headers = [read(part) for part in gguf_model.parts(path)]
-    gguf.check(headers)
+    packed.check(headers)
     tensors = [tensor for header in headers for tensor in header.tensors]
     shape = found.shape
     scale = 1 if on_metal() else 2
@@ -53,8 +53,8 @@ def read_model(path: Path) -> ModelFile:
 
 def _bytes(kind: int, n: int, stored: int) -> int:
     number = 2 if on_metal() else 4
-    if kind in gguf.BITS:
-        return n * gguf.BITS[kind] // 8 + n // gguf.GROUP * 2 * number
+    if kind in packed.BITS:
+        return n * packed.BITS[kind] // 8 + n // packed.GROUP * 2 * number
     return stored if on_metal() else n * number
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from importlib import import_module
-from math import prod
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,70 +13,21 @@ from mlx import nn
 from pardec_chat.backends.errors import ModelUnreadable
 from pardec_chat.backends.gguf.header import Header
 from pardec_chat.backends.gguf.names import of_layer
-from pardec_chat.backends.units import size
-from pardec_chat.kernels.quant_matmul.reference import BlockType
+from pardec_chat.backends.mlx.packed import BITS, GROUP, MODULES
 
-#: Tensor types that MLX leaves as they are: floats, and blocks of `GROUP` with their bits.
-_FLOATS: Final = frozenset({0, 1})
-BITS: Final[dict[int, int]] = {BlockType.Q4_0: 4, BlockType.Q4_1: 4, BlockType.Q8_0: 8}
-GROUP: Final = 32
-#: Those that its reader expands to 16-bit floats: Q2_K to Q8_K. It refuses all others.
-_EXPANDED: Final = frozenset(range(10, 16))
-_NAMES: Final = {
-    2: "Q4_0", 3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 8: "Q8_0", 9: "Q8_1", 10: "Q2_K", 11: "Q3_K", 12: "Q4_K", 13: "Q5_K",
-    14: "Q6_K", 15: "Q8_K", 20: "IQ4_NL", 23: "IQ4_XS", 30: "BF16", 39: "MXFP4",
-}  # fmt: skip
-#: Family → module of mlx-lm.
-_MODULES: Final = {"llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "gemma3": "gemma3_text"}
 #: Of Gemma 3's layers each sixth sees the whole context.
 _GEMMA_EVERY: Final = 6
 
 _OTHER: Final = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 
 
-def check(headers: Sequence[Header]) -> None:
-    """Raises ModelUnreadable for files whose blocks MLX would expand or cannot read, and for other families."""
-    tensors = [tensor for header in headers for tensor in header.tensors]
-    name = headers[0].path.name
-    others = Counter(tensor.type for tensor in tensors if tensor.type not in _FLOATS and tensor.type not in BITS)
-    if others:
-        kinds = ", ".join(f"{n} of {_NAMES.get(kind, f'type {kind}')}" for kind, n in sorted(others.items()))
-        if others.keys() <= _EXPANDED:
-            now = sum(tensor.bytes for tensor in tensors)
-            then = sum(2 * prod(tensor.shape) if tensor.type in _EXPANDED else tensor.bytes for tensor in tensors)
-            what = f"MLX would expand to 16 bits: {size(then)} instead of {size(now)}"
-        else:
-            what = "MLX cannot read"
-        raise ModelUnreadable(
-            f"{name} has {kinds} tensors, which {what}.",
-            "Take --runtime llamacpp, which keeps them as they are, or a Q4_0, Q4_1 or Q8_0 file without others.",
-        )
-    family = headers[0].text("general.architecture")
-    if family not in _MODULES:
-        raise _unknown(name, family)
-    if any(tensor.name == "rope_freqs.weight" for tensor in tensors):
-        raise _unknown(name, "positions stretched by a table")
-    if headers[0].text(f"{family}.rope.scaling.type", "none") not in ("none", "linear"):
-        raise _unknown(name, f"positions scaled as {headers[0].text(f'{family}.rope.scaling.type')}")
-    if headers[0].number(f"{family}.expert_count"):
-        raise _unknown(name, "experts")
-
-
-def _unknown(name: str, what: str) -> ModelUnreadable:
-    return ModelUnreadable(
-        f"{name} is of a kind that the mlx runtime reads no GGUF file of: {what}.",
-        f"It reads those of {', '.join(_MODULES)}; take --runtime llamacpp, or the model's MLX folder.",
-    )
-
-
 def load(headers: Sequence[Header], vocabulary: int) -> Any:
-    """mlx-lm's model with the weights of these files, which MLX has read and nothing else. Raises ModelUnreadable."""
-    check(headers)
+    """mlx-lm's model with the weights of these files, which `packed.check` has let through. Raises ModelUnreadable."""
     family = headers[0].text("general.architecture")
     weights: dict[str, Any] = {}
     for header in headers:
         weights |= _read(header.path, family)
-    module = import_module(f"mlx_lm.models.{_MODULES[family]}")
+    module = import_module(f"mlx_lm.models.{MODULES[family]}")
     config = _config(headers[0], family, vocabulary, weights)
     model = module.Model(module.ModelArgs.from_dict(config))
     kinds = {_mlx_name(tensor.name, family): tensor.type for header in headers for tensor in header.tensors}
@@ -134,7 +83,7 @@ def _config(header: Header, family: str, vocabulary: int, weights: dict[str, Any
     linear = header.text(f"{family}.rope.scaling.type") == "linear"
     scaling = {"rope_type": "linear", "factor": number("rope.scaling.factor", 1.0) or 1.0} if linear else None
     config: dict[str, Any] = {
-        "model_type": _MODULES[family],
+        "model_type": MODULES[family],
         "hidden_size": width,
         "num_hidden_layers": layers,
         "intermediate_size": int(number("feed_forward_length")),

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from itertools import accumulate
+from typing import Any, Literal, TypeAlias
 
 import mlx.core as mx
+import numpy as np
 from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache, make_prompt_cache
 
-from pardec_chat.backends.mlx.branches import Branches, suits
-from pardec_chat.backends.mlx.rows import Rows
+from pardec_chat.backends.mlx.attention import suits
+from pardec_chat.backends.mlx.branches import Branches
+from pardec_chat.backends.mlx.rows import Rows, Together
 from pardec_chat.backends.model_file import CacheKind
 
 
@@ -20,6 +23,10 @@ class _Snapshot:
 
     length: int
     states: tuple[tuple[Any, ...], ...]
+
+
+#: A memory, ids int32 [1, n] to add to it, and what they are in a tree (None in a chain).
+Part: TypeAlias = "tuple[Memory, Any, Branches | None]"
 
 
 class Memory:
@@ -78,13 +85,18 @@ class Memory:
 
         ids: int32 [1, n]. branches: what they are in a tree.
         """
+        return forward([(self, ids, branches)])[0]
+
+    def _shape(self, branches: Branches | None, places: Any = None) -> None:
         for one in self._rows:
-            one.branches = branches
-        logits = self._model(ids, cache=self.layers)[0]
-        for one in self._rows:
-            one.branches = None
+            one.branches, one.places = branches, places
+
+    def _alone(self, ids: Any, branches: Branches | None) -> Any:
+        self._shape(branches, None if branches is None else mx.array(branches.places(self.length).astype(np.int32)))
+        logits = self._model(ids, cache=self.layers)[0].astype(mx.float32)
+        self._shape(None)
         self.length += ids.shape[1]
-        return logits.astype(mx.float32)
+        return logits
 
     def arrays(self) -> list[Any]:
         """Everything, for evaluation."""
@@ -158,6 +170,29 @@ class Memory:
         full = sum(_per_token(one) for one in (*self._full, *self._rows)) - windowed
         states = sum(int(array.size) for one in self._states for array in one.cache if array is not None)
         return full, windowed, max((one.max_size or 0 for one in self._windows), default=0), states
+
+
+def forward(parts: Sequence[Part]) -> list[Any]:
+    """Add tokens to memories of one model; gives the logits of each, float32 [n, V], none of which are computed yet.
+
+    Where the model suits they share a pass, so that its weights are read once; else each goes through one of its own.
+    """
+    if len(parts) < 2 or not all(memory.branches for memory, _, _ in parts):
+        return [memory._alone(ids, branches) for memory, ids, branches in parts]
+    counts = [ids.shape[1] for _, ids, _ in parts]
+    places = []
+    for (memory, _, branches), n in zip(parts, counts, strict=True):
+        memory._shape(branches)
+        length = memory.length
+        places.append(np.arange(length, length + n) if branches is None else branches.places(length))
+    stand = mx.array(np.concatenate(places).astype(np.int32))
+    layers = [Together(rows, counts, stand) for rows in zip(*(memory._rows for memory, _, _ in parts), strict=True)]
+    ids = mx.concatenate([ids for _, ids, _ in parts], axis=1)
+    logits = parts[0][0]._model(ids, cache=layers)[0].astype(mx.float32)
+    for (memory, _, _), n in zip(parts, counts, strict=True):
+        memory._shape(None)
+        memory.length += n
+    return list(mx.split(logits, list(accumulate(counts))[:-1]))
 
 
 def _ours(cache: Any, *, everywhere: bool) -> Any:

@@ -17,7 +17,7 @@ from pardec_chat.backends.errors import LoadGivenUp, ModelUnreadable
 from pardec_chat.backends.folder import read_config, shards
 from pardec_chat.backends.gguf.header import read
 from pardec_chat.backends.gguf.model import parts
-from pardec_chat.backends.mlx import gguf
+from pardec_chat.backends.mlx import gguf, packed
 from pardec_chat.backends.vocabulary.folder import FolderVocabulary, read_template
 from pardec_chat.backends.vocabulary.gguf import GgufVocabulary
 
@@ -42,7 +42,7 @@ def open_model(path: Path) -> OpenModel:
         vocabulary = FolderVocabulary(path, vocabulary_size(config, path), config)
         return OpenModel(path.name, of_folder(path), vocabulary, read_template(path), context(config))
     headers = [read(part, everything=True) for part in parts(path)]
-    gguf.check(headers)
+    packed.check(headers)
     family = headers[0].text("general.architecture")
     of_file = GgufVocabulary(headers[0])
     return OpenModel(

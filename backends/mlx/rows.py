@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, Final
 
 import mlx.core as mx
@@ -27,12 +28,13 @@ class Rows:
         given                   └────────────────────┘
 
     max_size: tokens that a row sees, itself included; None for all. branches: what the rows of the next pass are in a tree,
-    None in a chain.
+    None in a chain. places: where in the text they stand then.
     """
 
     def __init__(self, max_size: int | None = None) -> None:
         self.max_size = max_size
         self.branches: Branches | None = None
+        self.places: Any = None
         self.keys: Any = None
         self.values: Any = None
         self.length = 0
@@ -43,9 +45,7 @@ class Rows:
     @property
     def offset(self) -> Any:
         """Tokens ever added, as mlx-lm's models read it to place a pass; in a tree the place of each of its rows."""
-        if self.branches is None:
-            return self.length
-        return self.branches.positions(self.length - self.branches.before)
+        return self.length if self.branches is None else self.places
 
     def update_and_fetch(self, keys: Any, values: Any) -> tuple[Any, Any]:
         """Add the rows of a pass, [B, heads, n, head]; gives those that it may see."""
@@ -65,6 +65,11 @@ class Rows:
         self.length += n
         self._newest = before + n
         return self.keys_and_values()
+
+    def attend(self, queries: Any, keys: Any, values: Any, scale: float, mask: Any) -> Any:
+        """What the rows of a pass, which are added, see: [B, heads, n, head]. mask: of `make_mask`."""
+        keys, values = self.update_and_fetch(keys, values)
+        return mx.fast.scaled_dot_product_attention(queries, keys, values, scale=scale, mask=mask)
 
     def _grown(self, old: Any, like: Any, kept: int, free: int) -> Any:
         empty = mx.zeros((*like.shape[:2], free, like.shape[3]), like.dtype)
@@ -134,3 +139,31 @@ class Rows:
     def nbytes(self) -> int:
         """Of the whole buffer."""
         return sum(int(array.nbytes) for array in self.state)
+
+
+class Together:
+    """The caches that a layer has in several conversations, whose rows follow one another in one pass.
+
+    Each attends to its own rows: nothing is padded and no cache is copied, whatever lengths, windows and trees meet.
+
+    rows: one a conversation. counts: how many rows of the pass are of each. places: where in its text each row stands, [n].
+    """
+
+    def __init__(self, rows: Sequence[Rows], counts: Sequence[int], places: Any) -> None:
+        self._rows = rows
+        self._counts = counts
+        self._ends = list(accumulate(counts))[:-1]
+        self.offset = places
+
+    def make_mask(self, _n: int, window_size: int | None = None, return_array: bool = False) -> list[Any]:
+        """One of each cache, see `Rows`."""
+        return [
+            one.make_mask(count, window_size, return_array) for one, count in zip(self._rows, self._counts, strict=True)
+        ]
+
+    def attend(self, queries: Any, keys: Any, values: Any, scale: float, mask: Sequence[Any]) -> Any:
+        """See `Rows`."""
+        parts = zip(
+            self._rows, *(mx.split(each, self._ends, axis=2) for each in (queries, keys, values)), mask, strict=True
+        )
+        return mx.concatenate([one.attend(q, k, v, scale, seen) for one, q, k, v, seen in parts], axis=2)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Final, cast
 
 import mlx.core as mx
@@ -27,10 +28,10 @@ from pardec_chat.backends.decoding import acceptance, tree
 from pardec_chat.backends.decoding.sampler import Sampler
 from pardec_chat.backends.errors import BadSetting, QueueFull
 from pardec_chat.backends.memory import DEFAULT_CTX
-from pardec_chat.backends.mlx import branches, device
+from pardec_chat.backends.mlx import attention, branches, device, memory, passes
 from pardec_chat.backends.mlx.memory import Memory
 from pardec_chat.backends.mlx.model import open_model, read_weights
-from pardec_chat.backends.mlx.slot import Ahead, MlxSlot
+from pardec_chat.backends.mlx.slot import Ahead, Chosen, MlxSlot
 from pardec_chat.kernels.sampling.reference import Logits
 
 #: Tokens evaluated at once in a prefill on a GPU.
@@ -38,14 +39,13 @@ _CHUNK_ON_METAL: Final = 512
 #: Plain steps after which the next pass is begun before this one's token is known: a draft that comes then finds its first row
 #: evaluated apart from the others, which costs as much as a pass.
 _AHEAD_AFTER: Final = 8
-#: Computes arrays without waiting for them. Whoever waits for one of them waits for all that were begun with it.
-_begin: Any = mx.async_eval
 
 
 class MlxTarget(Target):
     """See `Target`. Raises ModelUnreadable, OutOfMemory, LoadGivenUp or BadSetting, and leaves nothing behind then.
 
-    Each conversation has caches of its own: several of them go through passes of their own, which are computed together.
+    Each conversation has caches of its own. Several of them share a pass, except where mlx-lm's attention is not replaced
+    by ours: there each has one of its own, and they are computed together.
     """
 
     def __init__(self, options: LoadOptions) -> None:
@@ -73,11 +73,12 @@ class MlxTarget(Target):
         self.placed = {device.name(): weights}
         self.peak = int(mx.get_peak_memory())
         self.chunk = _CHUNK_ON_METAL if device.on_metal() else CHUNK
-        branches.prepare(self._model)
-        memory = Memory(self._model)
-        self._leaves = options.branches if memory.branches else 0
+        remembers = Memory(self._model)
+        if remembers.branches:
+            attention.prepare(self._model)
+        self._leaves = options.branches if remembers.branches else 0
         self.capabilities = Capabilities(
-            rewind=memory.rewind,
+            rewind=remembers.rewind,
             tree=self._leaves > 0,
             max_slots=options.slots,
             n_ctx=options.n_ctx or min(DEFAULT_CTX, found.context or DEFAULT_CTX),
@@ -101,8 +102,8 @@ class MlxTarget(Target):
         """Take a slot's place back."""
         if slot in self._open:
             self._open.remove(slot)
+        slot.ahead = slot.chosen = None
         slot.cells.clear()
-        slot.ahead = None
         slot.memory.close()
 
     def evaluate(self, slot: MlxSlot, ids: Sequence[int]) -> None:
@@ -114,53 +115,42 @@ class MlxTarget(Target):
     def verify(self, items: Sequence[tuple[Slot, Draft, Sampler]]) -> list[Verdict]:
         """See `Target`."""
         self._check_drafts(items)
-        if len(items) == 1 and self._may_run_ahead(*items[0]):
-            return [self._step_ahead(cast(MlxSlot, items[0][0]), items[0][2])]
-        starts = [len(cast(MlxSlot, slot).cells) for slot, _, _ in items]
+        slots = [cast(MlxSlot, slot) for slot, _, _ in items]
+        drafts = [draft for _, draft, _ in items]
+        starts = [len(slot.cells) for slot in slots]
         try:
             with device.memory_errors(self.path):
-                passes = [self._pass(cast(MlxSlot, slot), draft) for slot, draft, _ in items]
+                if all(self._may_run_ahead(*item) for item in items):
+                    return self._step_ahead(slots, [sampler for _, _, sampler in items])
+                begun = perf_counter()
+                found = passes.rows(slots, drafts)
                 best: list[Any] = [
                     mx.argmax(logits, axis=-1) if acceptance.takes_the_best(sampler) else None
-                    for logits, (_, _, sampler) in zip(passes, items, strict=True)
+                    for logits, (_, _, sampler) in zip(found, items, strict=True)
                 ]
+                wanted = [found, [ids for ids in best if ids is not None]]
+                drafting = passes.drafting(drafts, wanted, begun)
                 # The one synchronisation of the step.
-                mx.eval(passes, [ids for ids in best if ids is not None])
+                mx.eval(wanted)
         except BaseException:
-            for (slot, _, _), start in zip(items, starts, strict=True):
-                cast(MlxSlot, slot).trim(start)
+            for slot in slots:
+                slot.abandon()
             raise
+        for slot, draft in zip(slots, drafts, strict=True):
+            slot.cells += [*slot.committed[len(slot.cells) :], *draft.tokens, *draft.probes.tokens]
         verdicts = []
-        for (_, draft, sampler), logits, ids in zip(items, passes, best, strict=True):
-            row = partial(_row_after, np.array(logits, copy=False))
-            verdicts.append(acceptance.judge(draft, row, sampler, None if ids is None else ids.tolist()))
-        for (slot, draft, _), start, verdict in zip(items, starts, verdicts, strict=True):
-            placed = cast(MlxSlot, slot)
-            placed.plain_steps = 0 if draft.n_rows else placed.plain_steps + 1
-            if not _is_chain(draft):
+        for (_, draft, sampler), logits, ids, ms in zip(items, found, best, drafting, strict=True):
+            verdict = acceptance.judge(draft, _rows_of(logits), sampler, None if ids is None else ids.tolist())
+            verdicts.append(replace(verdict, drafting_ms=ms) if ms else verdict)
+        for slot, draft, start, verdict in zip(slots, drafts, starts, verdicts, strict=True):
+            slot.plain_steps = 0 if draft.n_rows else slot.plain_steps + 1
+            if not passes.is_chain(draft):
                 # The last committed token is the first row, unless it was evaluated ahead.
-                last = [0] if start < len(placed.committed) else []
-                placed.keep(start, [*last, *(node + len(last) for node in verdict.path)])
-            placed.committed.extend(verdict.tokens)
-            placed.settle()
+                last = [0] if start < len(slot.committed) else []
+                slot.keep(start, [*last, *(node + len(last) for node in verdict.path)])
+            slot.committed.extend(verdict.tokens)
+            slot.settle()
         return verdicts
-
-    def _pass(self, slot: MlxSlot, draft: Draft) -> Any:
-        """Logits of the last committed token, of the draft and of the leaves of its probes, [n, V], on their way."""
-        ahead = slot.ahead
-        missing = [*slot.committed[len(slot.cells) :], *draft.tokens, *draft.probes.tokens]
-        if draft.n_rows:
-            slot.memory.save()
-        if not missing:
-            assert ahead is not None, "either the last token is missing or something follows it"
-            slot.ahead = None
-            return ahead.row[None]
-        shape = None if _is_chain(draft) else branches.behind_last(draft.all_parents, with_last=ahead is None)
-        logits = slot.forward(missing, shape)
-        if draft.probes:
-            first = len(missing) - len(draft.probes)
-            logits = logits[mx.array([*range(first), *(first + leaf for leaf in draft.probes.leaves)])]
-        return logits if ahead is None else mx.concatenate([ahead.row[None], logits])
 
     def _may_run_ahead(self, slot: Slot, draft: Draft, sampler: Sampler) -> bool:
         """Whether the next pass can be begun without waiting for this one's token: what comes is the best of a bare row."""
@@ -168,25 +158,35 @@ class MlxTarget(Target):
         plain = not draft.n_rows and slot.plain_steps >= _AHEAD_AFTER
         return plain and acceptance.takes_the_best(sampler)
 
-    def _step_ahead(self, slot: MlxSlot, sampler: Sampler) -> Verdict:
-        """A plain step whose token stays on the device until the pass behind it has been begun, as mlx-lm decodes."""
-        with device.memory_errors(self.path):
-            now = slot.ahead or _begun(slot.forward(slot.committed[-1:])[0])
+    def _step_ahead(self, slots: Sequence[MlxSlot], samplers: Sequence[Sampler]) -> list[Verdict]:
+        """A plain step whose tokens stay on the device until the pass behind them has been begun, as mlx-lm decodes."""
+        late = [slot for slot in slots if slot.ahead is None]
+        rows = memory.forward([(slot.memory, slot.missing(NO_DRAFT), None) for slot in late])
+        for slot, one in zip(late, rows, strict=True):
+            slot.cells += slot.committed[len(slot.cells) :]
+            slot.ahead = passes.begun(one[-1])
+        now = [cast(Ahead, slot.ahead) for slot in slots]
+        for slot in slots:
             slot.memory.save()
-            slot.ahead = _begun(slot.memory.forward(now.best.reshape(1, 1))[0])
-            token: int = now.best.item()
-        slot.cells.append(token)
-        slot.committed.append(token)
-        slot.plain_steps += 1
-        sampler.push(token)
-        return Verdict((token,), ())
+        rows = memory.forward(
+            [(slot.memory, one.best.reshape(1, 1), None) for slot, one in zip(slots, now, strict=True)]
+        )
+        for slot, row in zip(slots, rows, strict=True):
+            slot.ahead = passes.begun(row[0])
+        tokens: list[int] = [one.best.item() for one in now]
+        for slot, sampler, token in zip(slots, samplers, tokens, strict=True):
+            slot.cells.append(token)
+            slot.committed.append(token)
+            slot.plain_steps += 1
+            sampler.push(token)
+        return [Verdict((token,), ()) for token in tokens]
 
     def _check_drafts(self, items: Sequence[tuple[Slot, Draft, Sampler]]) -> None:
         for slot, draft, _sampler in items:
             check_room(slot, draft)
             if len(draft) and self.capabilities.rewind == "none":
                 raise BadSetting("This model's memory cannot be rewound on MLX.", "Decode without drafts.")
-            if not _is_chain(draft) and not self.capabilities.tree:
+            if not passes.is_chain(draft) and not self.capabilities.tree:
                 raise BadSetting("This model's memory cannot branch here.", "Draft chains instead.")
         check_leaves(items, self._leaves)
 
@@ -195,7 +195,7 @@ class MlxTarget(Target):
         assert isinstance(slot, MlxSlot)
         slot.follow(ids)
         if go_on is None and sampler.bare and not sampler.draws_drafts:
-            return self._choose(slot, ids, n, sampler)
+            return self._choose(slot, ids, n)
 
         def next_row(token: int | None) -> Logits:
             row = self._next(slot, ids[len(slot.cells) :] if token is None else [token])
@@ -205,23 +205,31 @@ class MlxTarget(Target):
 
         return acceptance.propose(next_row, n, sampler, go_on)
 
-    def _choose(self, slot: MlxSlot, ids: Sequence[int], n: int, sampler: Sampler) -> Draft:
-        """A chain of the most probable tokens, found where the logits are: no pass waits for the host to know a token."""
+    def _choose(self, slot: MlxSlot, ids: Sequence[int], n: int) -> Draft:
+        """A chain of the most probable tokens, found where the logits are; it may go on behind an end token.
+
+        Nothing waits for the host to know a token: each pass is begun while the one before is computed, and the target's, if
+        it is of this runtime, while the last of them is.
+        """
         if n < 1:
             return NO_DRAFT
         chosen: list[Any] = []
         with device.memory_errors(self.path):
             row = slot.forward(ids[len(slot.cells) :])[-1]
             slot.memory.save()
-            while True:
-                chosen.append(_begun(row).best)
-                if len(chosen) == n:
-                    break
-                row = slot.memory.forward(chosen[-1].reshape(1, 1))[0]
-            tokens = cast(list[int], mx.stack(chosen).tolist())
-        slot.cells.extend(tokens[:-1])
-        last = next((i for i, token in enumerate(tokens) if token in sampler.ends), n - 1)
-        return Draft.chain(tokens[: last + 1], Method.DRAFT)
+            try:
+                while True:
+                    chosen.append(passes.begun(row).best)
+                    if len(chosen) == n:
+                        break
+                    row = slot.memory.forward(chosen[-1].reshape(1, 1))[0]
+                array = mx.stack(chosen).astype(mx.int32)
+                passes.begin(array)
+            except BaseException:
+                slot.memory.trim(len(slot.cells))
+                raise
+        slot.chosen = Chosen(array)
+        return Draft.chain(slot.chosen, Method.DRAFT)
 
     def propose_tree(self, slot: Slot, ids: Sequence[int], depth: int, nodes: int, sampler: Sampler) -> Draft:
         """See `Target`. The nodes lie behind the cells while it grows, and are forgotten with it."""
@@ -259,17 +267,15 @@ class MlxTarget(Target):
         device.give_back()
 
 
-def _begun(row: Any) -> Ahead:
-    """A row of logits whose most probable id is being computed."""
-    ahead = Ahead(row, mx.argmax(row))
-    _begin(ahead.best, row)
-    return ahead
+def _rows_of(logits: Any) -> Callable[[int], Logits]:
+    """The row after each node of a draft, see `acceptance.judge`; they come to the host when the first one is asked for."""
+    rows: Logits | None = None
 
+    def row(node: int) -> Logits:
+        nonlocal rows
+        if rows is None:
+            rows = np.array(logits, copy=False)
+        found: Logits = rows[node + 1]
+        return found
 
-def _is_chain(draft: Draft) -> bool:
-    return draft.is_chain and not draft.probes
-
-
-def _row_after(rows: Logits, node: int) -> Logits:
-    row: Logits = rows[node + 1]
     return row

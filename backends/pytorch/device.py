@@ -11,13 +11,17 @@ from typing import TYPE_CHECKING, Final
 import torch
 from torch import Tensor
 
+from pardec_chat.backends import errors
 from pardec_chat.backends.base import NumberType
-from pardec_chat.backends.errors import BadSetting, LoadGivenUp, OutOfMemory
+from pardec_chat.backends.errors import BadSetting, LoadGivenUp
 
 if TYPE_CHECKING:
     from pardec_chat.backends.pytorch.target import PytorchTarget
 
 _TYPES: Final = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+_SMALLER: Final = (
+    "Ask for a shorter context (--ctx), take a smaller model, or the llamacpp runtime, which keeps weights in blocks."
+)
 
 
 def choose(gpu_layers: int | None) -> torch.device:
@@ -68,22 +72,7 @@ def give_back() -> None:
 def memory_errors(path: Path) -> Iterator[None]:
     """An allocation that fails, and a load that is given up, as what they are."""
     try:
-        yield
+        with errors.memory_errors(path, _SMALLER):
+            yield
     except InterruptedError:
         raise LoadGivenUp from None
-    except torch.OutOfMemoryError as error:
-        raise _too_large(path, str(error)) from error
-    except RuntimeError as error:
-        # The CPU's allocator says so in words alone.
-        if "alloc" not in str(error) and "out of memory" not in str(error):
-            raise
-        raise _too_large(path, str(error)) from error
-    except MemoryError as error:
-        raise _too_large(path, "no memory is left") from error
-
-
-def _too_large(path: Path, reason: str) -> OutOfMemory:
-    return OutOfMemory(
-        f"{path.name} does not fit into memory: {reason.splitlines()[0]}.",
-        "Ask for a shorter context (--ctx), take a smaller model, or the llamacpp runtime, which keeps weights in blocks.",
-    )

@@ -21,9 +21,11 @@ if [ "$(uname -sm)" = "Darwin arm64" ]; then
     models=("${@:-qwen3-1.7b-q8_0}")
     [ $# -gt 0 ] || models+=(qwen3-0.6b-q8_0)
     size=(--tokens 128 --rounds 5)
+    steps=(--steps 48)
 else
     models=("${@:-smollm2-135m-instruct-q4_1}")
     size=(--tokens 40 --rounds 3)
+    steps=(--steps 8)
 fi
 for model in "${models[@]}"; do
     [ -e "$model" ] || "$PYTHON" -m pardec_chat.app.cli.main models pull "$model" --quiet
@@ -34,3 +36,5 @@ echo "== contract suite"
 echo "== against mlx-lm"
 uname -srm
 "$PYTHON" -m pardec_chat.tests.benchmarks.against_mlx_lm "${models[@]}" "${size[@]}"
+echo "== what a step waits for"
+"$PYTHON" -m pardec_chat.tests.benchmarks.mlx_steps "${models[@]}" "${steps[@]}"

@@ -19,6 +19,8 @@ from mlx_lm import utils as mlx_lm
 from mlx_lm.models.cache import make_prompt_cache
 
 from pardec_chat.backends.base import Draft, LoadOptions, Method, Runtime
+from pardec_chat.backends.decoding.depth import Controller
+from pardec_chat.backends.decoding.loop import step
 from pardec_chat.backends.decoding.params import SamplingParams
 from pardec_chat.backends.decoding.sampler import Sampler
 from pardec_chat.backends.drafters.draft_model import DraftModel
@@ -28,14 +30,17 @@ from pardec_chat.backends.errors import BadSetting, LoadGivenUp, ModelUnreadable
 from pardec_chat.backends.gguf.header import Header, Tensor
 from pardec_chat.backends.machine import Device, Machine
 from pardec_chat.backends.mlx import device
-from pardec_chat.backends.mlx.gguf import check
-from pardec_chat.backends.mlx.memory import Memory
+from pardec_chat.backends.mlx import passes as passes_module
+from pardec_chat.backends.mlx.branches import behind_last
+from pardec_chat.backends.mlx.memory import Memory, forward
+from pardec_chat.backends.mlx.packed import check
 from pardec_chat.backends.mlx.rows import SLACK, Rows
 from pardec_chat.backends.mlx.runtime import make
+from pardec_chat.backends.mlx.slot import Chosen
 from pardec_chat.backends.mlx.target import MlxTarget
 from pardec_chat.tests import mlx_models, tiny_models
 from pardec_chat.tests.conftest import Tiny
-from pardec_chat.tests.decode import Fixed, generate, never
+from pardec_chat.tests.decode import Fixed, begin, generate, never
 from pardec_chat.tests.enumeration import distance
 from pardec_chat.tests.mlx_models import CONFIGS
 from pardec_chat.tests.tiny_models import EOS, TURN, VOCABULARY, WIDTH, WINDOW
@@ -385,6 +390,210 @@ def test_D03_best_ids_found_on_the_device_are_those_of_the_rows(load: LoadFolder
     assert found[0].ids == found[1].ids == generate(target, prompt, params=slow, max_tokens=30).ids
     assert found[1].generation.stats.draft_n_accepted > 0
     assert [one.tokens for one in found[0].steps] == [one.tokens for one in found[1].steps]
+
+
+# Drafts that are on their way
+
+
+def test_a_pass_is_begun_before_the_tokens_of_its_draft_are_known(load: LoadFolder) -> None:
+    bare = SamplingParams(temperature=0)
+    target, guesses = load("llama"), load("llama", draft=True)
+    wanted = generate(target, PROMPT, params=bare, max_tokens=8).ids
+    slot, own, sampler = target.open(), guesses.open(), Sampler(bare, PROMPT)
+    slot.prefill(PROMPT, never)
+    draft = guesses.propose(own, PROMPT, 4, sampler)
+    assert isinstance(draft.tokens, Chosen)
+    assert (len(draft), draft.depth, draft.tokens.array is None) == (4, 4, False)
+    (verdict,) = target.verify([(slot, draft, sampler)])
+    assert (list(verdict.tokens), verdict.n_accepted) == (wanted[:5], 4)
+    assert verdict.drafting_ms > 0
+    # What goes to other threads are numbers, and the draft model's cells are those of its guesses.
+    assert (draft.tokens.array, list(draft.tokens), draft.tokens[1:3]) == (None, wanted[:4], wanted[1:3])
+    assert own.cells == PROMPT + wanted[:3]
+    # Read before the pass is begun, as another runtime does, they say the same.
+    again = guesses.propose(own, list(slot.tokens), 3, sampler)
+    assert list(again.tokens) == wanted[5:8]
+    (verdict,) = target.verify([(slot, again, sampler)])
+    assert verdict.n_accepted == 3
+
+
+@pytest.mark.parametrize("arch", ["gemma3", "qwen3_5"])
+def test_D05_a_text_ends_where_it_ends_though_a_draft_goes_on(load: LoadFolder, arch: str) -> None:
+    bare = SamplingParams(temperature=0)
+    target, guesses = load(arch), load(arch, draft=True)
+    target.vocabulary.end_ids = frozenset()
+    wanted = generate(target, PROMPT, params=bare, max_tokens=30).ids
+    end = next(token for token in wanted[8:] if token not in wanted[:8])
+    at = wanted.index(end)
+    target.vocabulary.end_ids = frozenset({end})
+    for depth in range(1, 6):
+        slot, drafter = target.open(), DraftModel(guesses)
+        found = generate(target, PROMPT, params=bare, depth=depth, drafter=drafter, slot=slot)
+        assert (found.ids, found.generation.finish_reason) == (wanted[: at + 1], "stop")
+        assert found.generation.stats.draft_n_accepted > 0
+        drafter.close()
+        # What was evaluated behind the end is gone.
+        target.vocabulary.end_ids = frozenset()
+        rest = generate(target, list(slot.tokens), params=bare, max_tokens=30 - at - 1, slot=slot).ids
+        assert rest == wanted[at + 1 :]
+        target.vocabulary.end_ids = frozenset({end})
+        slot.close()
+
+
+def test_M04_a_draft_that_finds_no_memory_leaves_its_model_as_it_was(
+    load: LoadFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare = Sampler(SamplingParams(temperature=0), PROMPT)
+    guesses = load("llama", draft=True)
+    own = guesses.open()
+    wanted = list(guesses.propose(own, PROMPT, 6, bare).tokens)
+    calls = 0
+
+    def fail(*arrays: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise RuntimeError("[malloc] Unable to allocate 1 bytes.")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(passes_module, "begin", fail)
+        with pytest.raises(OutOfMemory):
+            guesses.propose(own, [*PROMPT, *wanted[:2]], 4, bare)
+    assert list(guesses.propose(own, [*PROMPT, *wanted[:2]], 4, bare).tokens) == wanted[2:]
+
+
+# Several conversations in one pass
+
+
+@pytest.fixture
+def passes(monkeypatch: pytest.MonkeyPatch) -> Callable[[MlxTarget], list[int]]:
+    """Rows of each pass that a model goes through from now on."""
+
+    def count(target: MlxTarget) -> list[int]:
+        found: list[int] = []
+        kind = type(target.model)
+        own = kind.__call__
+
+        def counted(model: Any, ids: Any, cache: Any) -> Any:
+            if model is target.model:
+                found.append(ids.shape[1])
+            return own(model, ids, cache=cache)
+
+        monkeypatch.setattr(kind, "__call__", counted)
+        return found
+
+    return count
+
+
+@pytest.mark.parametrize("arch", ["llama", "gemma3", "qwen2", "qwen3"])
+def test_rows_of_several_conversations_are_those_of_each_alone(load: LoadFolder, arch: str) -> None:
+    model = load(arch, branches=8).model
+    bushy = behind_last((-1, -1, 0, 0, 1, 4), with_last=True)
+    # Windows that are not full, full with this pass, long full, and a buffer that is full with this pass.
+    shapes = [(3, 1, None), (14, 4, None), (40, len(bushy.sees), bushy), (0, 6, None), (254, 3, None), (90, 1, None)]
+    alone, shared = [], []
+    for i, (length, n, shape) in enumerate(shapes):
+        memory = Memory(model)
+        ids = [5 + (i + j * j) % 250 for j in range(length + n)]
+        if length:
+            memory.forward(mx.array([ids[:length]], mx.int32))
+        twin = memory.copy()
+        new = mx.array([ids[length:]], mx.int32)
+        alone.append((memory, new, shape))
+        shared.append((twin, new, shape))
+    rows = [np.array(memory.forward(new, shape)) for memory, new, shape in alone]
+    together = [np.array(part) for part in forward(shared)]
+    for one, other in zip(rows, together, strict=True):
+        assert one.shape == other.shape
+        assert np.abs(one - other).max() < 1e-5 * np.abs(one).max()
+    # The caches agree too, and what follows a tree of which a branch was kept.
+    alone[2][0].keep(40, [0, 2, 5, 6])
+    shared[2][0].keep(40, [0, 2, 5, 6])
+    for (memory, _, _), (twin, _, _) in zip(alone, shared, strict=True):
+        assert memory.length == twin.length
+        one, other = (np.array(each.forward(mx.array([[7]], mx.int32))) for each in (memory, twin))
+        assert np.abs(one - other).max() < 1e-5 * np.abs(one).max()
+
+
+@pytest.mark.parametrize("arch", ["gemma3", "qwen3"])
+def test_K05_a_tree_a_chain_probes_and_plain_text_share_a_pass(
+    load: LoadFolder, passes: Callable[[MlxTarget], list[int]], arch: str
+) -> None:
+    target = load(arch, slots=4, branches=40)
+    prompts = [PROMPT, [1, 77], [1, *(5 + (i * i) % 250 for i in range(240))], PROMPT * 3]
+    alone = [plain(target, prompt) for prompt in prompts]
+    guesses = load(arch, draft=True, slots=2, branches=8)
+    drafters = [
+        DraftModel(guesses, tree=6),
+        Fixed(prompts[1] + wrong_at(alone[1], 3)),
+        None,
+        Lookahead(window=4, ngram=3, candidates=4),
+    ]
+    together = [
+        begin(target, prompt, params=ON, drafter=drafter, depth=4, max_tokens=N)
+        for prompt, drafter in zip(prompts, drafters, strict=True)
+    ]
+    found, steps, controller = passes(target), 0, Controller()
+    while live := [one for one in together if one.finish_reason is None]:
+        step(target, live, controller)
+        steps += 1
+    assert [one.token_ids for one in together] == alone
+    assert len(found) == steps
+    assert max(found) > 20
+    assert min(together[i].stats.draft_n_accepted for i in (0, 1)) > 10
+
+
+@pytest.mark.parametrize("arch", ["gemma3", "qwen3_5"])
+def test_K05_plain_answers_run_ahead_together(
+    load: LoadFolder, passes: Callable[[MlxTarget], list[int]], arch: str
+) -> None:
+    bare = SamplingParams(temperature=0)
+    target = load(arch, slots=3)
+    target.vocabulary.end_ids = frozenset()
+    prompts = [PROMPT, [1, 77], [1, *(5 + (i * i) % 250 for i in range(240))]]
+    limits = [60, 24, 30]
+    alone = [generate(target, prompt, params=bare, max_tokens=60).ids for prompt in prompts]
+    first, second = (begin(target, prompts[i], params=bare, max_tokens=limits[i]) for i in (0, 1))
+    found, controller = passes(target), Controller()
+    for _ in range(12):
+        step(target, [first, second], controller)
+    assert found == ([2] * 13 if arch != "qwen3_5" else [1] * 26), "a pass more than steps: the one begun ahead"
+    third = begin(target, prompts[2], params=bare, max_tokens=limits[2])
+    while live := [one for one in (first, second, third) if one.finish_reason is None]:
+        step(target, live, controller)
+    for one, limit, wanted in zip((first, second, third), limits, alone, strict=True):
+        assert one.token_ids == wanted[:limit]
+        rest = generate(target, list(one.slot.tokens), params=bare, max_tokens=60 - limit or 1, slot=one.slot)
+        assert (one.token_ids + rest.ids)[:60] == wanted
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_M04_a_shared_pass_that_finds_no_memory_leaves_every_conversation_as_it_was(
+    load: LoadFolder, monkeypatch: pytest.MonkeyPatch, ahead: bool
+) -> None:
+    bare = SamplingParams(temperature=0)
+    target = load("llama", slots=2)
+    target.vocabulary.end_ids = frozenset()
+    prompts = [PROMPT, [1, 77]]
+    alone = [generate(target, prompt, params=bare, max_tokens=40).ids for prompt in prompts]
+    both = [begin(target, prompt, params=bare, max_tokens=40) for prompt in prompts]
+    controller = Controller()
+    for _ in range(20 if ahead else 3):
+        step(target, both, controller)
+
+    def fail(*arrays: Any) -> None:
+        raise RuntimeError("[malloc] Unable to allocate 1 bytes.")
+
+    before = [list(one.slot.tokens) for one in both]
+    with monkeypatch.context() as broken:
+        broken.setattr(passes_module, "begin", fail)
+        broken.setattr(mx, "eval", fail)
+        with pytest.raises(OutOfMemory):
+            step(target, both, controller)
+    assert [list(one.slot.tokens) for one in both] == before
+    while both[0].finish_reason is None:
+        step(target, both, controller)
+    assert [one.token_ids for one in both] == alone
 
 
 # Files

@@ -77,6 +77,19 @@ async def test_what_is_chosen_before_the_engine_is_there_is_loaded_first(
         assert [choice.model for choice, _, _ in engine.loads] == [wizard.path(BUILT_IN)]
 
 
+async def test_a_file_is_offered_on_the_runtimes_alone_that_run_it(make_app: MakeApp, engine: FakeEngine) -> None:
+    small, large = ENTRIES[0], ENTRIES[1]
+    entries = (large, replace(small, runtime="mlx"), replace(large, runtime="mlx", runs=lambda: False))
+    app = make_app(choices=lambda: entries)
+    async with app.run_test() as pilot:
+        await ready(pilot)
+        await pilot.press("f3")
+        await until(pilot, lambda: isinstance(app.screen, Picker))
+        assert f"{small.id} · on mlx" in screen_text(app)
+        assert large.id in screen_text(app)
+        assert f"{large.id} · on mlx" not in screen_text(app)
+
+
 async def test_with_models_on_disk_or_without_a_wizard_the_chat_comes_first(
     make_app: MakeApp, wizard: FakeWizard
 ) -> None:

@@ -9,6 +9,7 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
+import gguf
 import pytest
 
 from pardec_chat.app.catalogue import Catalogue, HubSource, Model
@@ -17,6 +18,7 @@ from pardec_chat.app.cli.main import main
 from pardec_chat.app.downloads import errors, files
 from pardec_chat.app.downloads.library import Entry, Library
 from pardec_chat.app.downloads.pull import lock_path
+from pardec_chat.tests import tiny_models
 from pardec_chat.tests.unit.fake_hub import model_of, some_bytes
 
 CONTENT = some_bytes(1000)
@@ -622,3 +624,22 @@ def test_the_app_offers_each_file_on_each_runtime_that_is_here(
     if own == "llamacpp":
         assert {found.runtime for found in tui._entries(library, own)} == {None}
         assert all(found.path.is_file() for found in tui._entries(library, own))
+
+
+@pytest.mark.parametrize("own", ["llamacpp", "mlx"])
+def test_the_app_knows_which_files_mlx_does_not_run(
+    library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str
+) -> None:
+    monkeypatch.setattr("pardec_chat.backends.registry.installed", lambda name: name in ("llamacpp", "mlx"))
+    for kind in ("Q4_0", "Q5_0"):
+        quantised = gguf.GGMLQuantizationType[kind]
+        library.add(tiny_models.write(tmp_path / f"{kind}.gguf", "llama", quantised=quantised))
+    library.add(tiny_models.write(tmp_path / "state.gguf", "mamba"))
+    on_mlx = ["q4_0"]
+    for _ in range(2):
+        offered = [(found.id, found.runtime or own) for found in tui._entries(library, own) if found.runs()]
+        wanted = [(name, "llamacpp") for name in ("q4_0", "q5_0", "state")] + [(name, "mlx") for name in on_mlx]
+        assert sorted(offered) == sorted(wanted)
+        # A file that has changed is looked at again.
+        tiny_models.write(tmp_path / "Q5_0.gguf", "llama", quantised=gguf.GGMLQuantizationType.Q8_0)
+        on_mlx.append("q5_0")

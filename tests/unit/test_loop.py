@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -282,6 +285,23 @@ def test_D02_greedy_text_does_not_depend_on_the_draft(seed: int, rewind: str, de
     )
     answer = generate(target, PROMPT, max_tokens=40, depth=depth, drafter=DraftModel(draft))
     assert answer.ids == greedy(rows, PROMPT, 40, {7})
+
+
+def test_what_a_pass_took_for_a_draft_still_on_its_way_counts_as_drafting(monkeypatch: pytest.MonkeyPatch) -> None:
+    def times(drafting_ms: float) -> tuple[float, float]:
+        ticks = itertools.count()
+        monkeypatch.setattr("pardec_chat.backends.decoding.loop.perf_counter", lambda: next(ticks) / 1e3)
+        target = scripted()
+        verify = target.verify
+        monkeypatch.setattr(
+            target, "verify", lambda items: [replace(one, drafting_ms=drafting_ms) for one in verify(items)]
+        )
+        generation = begin(target, PROMPT, drafter=Fixed(PROMPT + list(TEXT)), depth=5)
+        (one,) = step(target, [generation], Controller())
+        return one.draft_ms, one.verify_ms
+
+    draft_ms, verify_ms = times(0.0)
+    assert times(0.25) == pytest.approx((draft_ms + 0.25, verify_ms - 0.25))
 
 
 @pytest.mark.parametrize("accepted", range(6))
