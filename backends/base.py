@@ -264,6 +264,8 @@ class Slot(ABC):
 
     #: Tokens this slot can hold.
     n_ctx: int
+    #: Whether anybody guesses for it: where nobody does, a runtime may begin the next pass before this one's token is asked for.
+    guessed_for: bool = True
 
     @property
     @abstractmethod

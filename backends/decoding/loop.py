@@ -46,6 +46,7 @@ class Generation:
     pace: float = 1.0
 
     def __post_init__(self) -> None:
+        self.slot.guessed_for = bool(self.drafters)
         if self.drafters:
             self.stats.draft_kind = Method.AUTO if self.depth is None else self.drafters[0].method
         if self.room < 1:

@@ -36,8 +36,8 @@ from pardec_chat.kernels.sampling.reference import Logits
 
 #: Tokens evaluated at once in a prefill on a GPU.
 _CHUNK_ON_METAL: Final = 512
-#: Plain steps after which the next pass is begun before this one's token is known: a draft that comes then finds its first row
-#: evaluated apart from the others, which costs as much as a pass.
+#: Plain steps after which, though somebody guesses, the next pass is begun before this one's token is known: a draft that
+#: comes then finds its first row evaluated apart from the others, which costs as much as a pass.
 _AHEAD_AFTER: Final = 8
 
 
@@ -155,7 +155,7 @@ class MlxTarget(Target):
     def _may_run_ahead(self, slot: Slot, draft: Draft, sampler: Sampler) -> bool:
         """Whether the next pass can be begun without waiting for this one's token: what comes is the best of a bare row."""
         assert isinstance(slot, MlxSlot)
-        plain = not draft.n_rows and slot.plain_steps >= _AHEAD_AFTER
+        plain = not draft.n_rows and (not slot.guessed_for or slot.plain_steps >= _AHEAD_AFTER)
         return plain and acceptance.takes_the_best(sampler)
 
     def _step_ahead(self, slots: Sequence[MlxSlot], samplers: Sequence[Sampler]) -> list[Verdict]:
