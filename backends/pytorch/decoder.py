@@ -14,7 +14,7 @@ from pardec_chat.backends.pytorch.cache import Cache
 from pardec_chat.backends.pytorch.linear import Linear, dense, load_linear
 from pardec_chat.backends.pytorch.norm import Norm
 from pardec_chat.backends.pytorch.spec import Rope, Spec
-from pardec_chat.backends.pytorch.weights import Weights
+from pardec_chat.backends.pytorch.weights import Packed, Weights
 
 
 class AttendingBlock(Protocol):
@@ -50,6 +50,7 @@ class Layer:
 class Decoder:
     """Weights on one device, and the forward pass. Raises ModelUnreadable for missing tensors.
 
+    compiled: matrices stay in blocks on a CPU, see `linear.Compiled`.
     progress: called with 0…1 for each layer; returning False gives the load up (LoadGivenUp is the caller's to raise).
     """
 
@@ -60,6 +61,8 @@ class Decoder:
         dtype: torch.dtype,
         device: torch.device,
         progress: Callable[[float], bool] | None,
+        *,
+        compiled: bool = False,
     ) -> None:
         self.spec, self.dtype, self.device = spec, dtype, device
         names = weights.names
@@ -80,11 +83,11 @@ class Decoder:
             return Norm.of(torch.cat([q.expand(spec.heads, -1), k.expand(spec.kv_heads, -1)]), spec.eps, dtype)
 
         def linear(*parts: str) -> Linear:
-            return load_linear(weights, parts, dtype, device)
+            return load_linear(weights, parts, dtype, device, compiled=compiled)
 
         # Rounded as the embeddings are, since that is what models were trained with.
         self._embedding_scale = float(torch.tensor(spec.embedding_scale, dtype=dtype))
-        self.embedding = weights.values("token_embd.weight", dtype).to(device)
+        self.embedding = _table(weights, dtype, device, in_blocks=compiled)
         self.layers: list[Layer] = []
         for i in range(spec.layers):
             at = f"blk.{i}"
@@ -104,7 +107,10 @@ class Decoder:
             if progress is not None and not progress((i + 1) / (spec.layers + 1)):
                 raise InterruptedError
         self.output_norm = norm("output_norm.weight")
-        self.output = linear("output") if "output.weight" in names else dense(self.embedding, None)
+        if "output.weight" in names or isinstance(self.embedding, Packed):
+            self.output = linear("output" if "output.weight" in names else "token_embd")
+        else:
+            self.output = dense(self.embedding, None)
         factors = weights.values("rope_freqs.weight", torch.float32) if "rope_freqs.weight" in names else None
         # Of a head's values, with its halves exchanged.
         self._exchanged = torch.arange(spec.head, device=device).roll(spec.head // 2)
@@ -129,7 +135,7 @@ class Decoder:
         taps: layers behind which the states of all rows are kept, each [rows, width]. Logits: [wanted, V], float32.
         """
         spec = self.spec
-        x = F.embedding(tokens, self.embedding)
+        x = self.embedding.rows(tokens) if isinstance(self.embedding, Packed) else F.embedding(tokens, self.embedding)
         if spec.embedding_scale != 1.0:
             x = x * self._embedding_scale
         turns = [self._turn(positions, frequencies) for frequencies in self._frequencies[: 1 + any(spec.windowed)]]
@@ -199,6 +205,15 @@ class Decoder:
             torch.cat([cos.expand(turned), cos.new_ones(left)], dim=1),
             torch.cat([sin.expand(turned), sin.new_zeros(left)], dim=1),
         )
+
+
+def _table(weights: Weights, dtype: torch.dtype, device: torch.device, *, in_blocks: bool) -> Tensor | Packed:
+    """Of embeddings, by id."""
+    if in_blocks:
+        packed = weights.packed("token_embd.weight")
+        # The file is closed after the load.
+        return Packed(packed.kind, packed.raw.clone(), packed.columns)
+    return weights.values("token_embd.weight", dtype).to(device)
 
 
 def _frequencies(spec: Spec, rope: Rope, factors: Tensor | None, device: torch.device) -> Tensor:

@@ -34,6 +34,7 @@ from pardec_chat.backends.pytorch import on_device
 from pardec_chat.backends.pytorch.cache import Block, Cache
 from pardec_chat.backends.pytorch.decoder import Decoder
 from pardec_chat.backends.pytorch.graphs import SIZES, Graphs, suits
+from pardec_chat.backends.pytorch.linear import is_compiled
 from pardec_chat.backends.pytorch.model import open_model
 from pardec_chat.backends.pytorch.slot import PytorchSlot
 from pardec_chat.kernels.sampling.reference import Logits
@@ -56,10 +57,11 @@ class PytorchTarget(Target):
         self._graphs: Graphs | None = None
         self._ends: dict[frozenset[int], Tensor] = {}
         try:
-            dtype = devices.number_type(options.dtype, device)
+            compiled = is_compiled(options.dtype, device, model.weights.kinds, draft=options.draft)
+            dtype = torch.float32 if compiled else devices.number_type(options.dtype, device)
             n_ctx = options.n_ctx or min(DEFAULT_CTX, model.spec.context or DEFAULT_CTX)
             with devices.memory_errors(options.path):
-                self._decoder = Decoder(model.spec, model.weights, dtype, device, options.progress)
+                self._decoder = Decoder(model.spec, model.weights, dtype, device, options.progress, compiled=compiled)
                 # Rows that do not lie on the accepted path take cells too, until the pass is over.
                 cells = n_ctx + 1 + MAX_NODES + MAX_PROBES
                 self._cache = Cache(model.spec, options.slots, cells, dtype, device)
