@@ -56,6 +56,7 @@ class PytorchTarget(Target):
         self._cache: Cache | None = None
         self._graphs: Graphs | None = None
         self._ends: dict[frozenset[int], Tensor] = {}
+        self._taps: tuple[int, ...] = ()
         try:
             compiled = is_compiled(options.dtype, device, model.weights.kinds, draft=options.draft)
             dtype = torch.float32 if compiled else devices.number_type(options.dtype, device)
@@ -67,6 +68,8 @@ class PytorchTarget(Target):
                 self._cache = Cache(model.spec, options.slots, cells, dtype, device)
                 if device.type == "cuda" and suits(self._decoder):
                     self._graphs = Graphs(self._decoder, self._cache)
+            if device.type == "cpu":
+                self._warm_up()
         except BaseException:
             self.close()
             raise
@@ -83,7 +86,12 @@ class PytorchTarget(Target):
             rewind="trim", tree=options.branches > 0, max_slots=options.slots, n_ctx=n_ctx, features=True
         )
         self._free = list(range(options.slots))
-        self._taps: tuple[int, ...] = ()
+
+    def _warm_up(self) -> None:
+        """Let the slow first passes be over before anyone measures one: code is made for them, and memory is touched."""
+        for n in (1, 2):
+            # No slot is open: what lies in these cells counts for nothing.
+            self._forward([0] * n, range(n), [self.cache.chain(0, 0, 0, n)], range(n))
 
     @property
     def cache(self) -> Cache:

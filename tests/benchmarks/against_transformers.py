@@ -133,7 +133,7 @@ def main() -> None:
     parser.add_argument("--dtype", choices=("bf16", "fp32"), default="bf16")
     parser.add_argument("--tokens", type=int, default=40)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--depth", nargs="+", default=["auto"])
+    parser.add_argument("--depth", nargs="+", default=["auto", "4"])
     parser.add_argument("--draft-dtype", nargs="+", choices=("auto", "bf16", "fp32"), default=["auto"])
     parser.add_argument("--tree", type=int, default=0)
     parser.add_argument("--alone", action="store_true", help="without transformers")
