@@ -19,12 +19,14 @@ from setuptools.errors import CompileError, LinkError
 
 _PRODUCTS = "kernels/quant_matmul/kernels.cpp"
 _ATTENTION = "kernels/block_attention/block_attention.cpp"
+_FEW_ROWS = "kernels/few_rows/few_rows.cpp"
 #: Sources that are compiled once for each instruction set, and how far operations may be contracted in them: the sums of
 #: quant_matmul are promised to the bit, so nothing may be.
 PER_VARIANT = {
     _PRODUCTS: "-ffp-contract=off",
     "kernels/row_ops/row_ops.cpp": "-ffp-contract=fast",
     _ATTENTION: "-ffp-contract=fast",
+    _FEW_ROWS: "-ffp-contract=fast",
 }
 #: Machine → instruction set → flags.
 VARIANTS = {
@@ -133,11 +135,20 @@ setup(
     ext_modules=[
         Extension(
             "pardec_chat.kernels.quant_matmul._native",
-            [_PRODUCTS, _ATTENTION, "kernels/block_attention/entry.cpp", *COMMON],
+            [
+                _PRODUCTS,
+                _ATTENTION,
+                "kernels/block_attention/entry.cpp",
+                _FEW_ROWS,
+                "kernels/few_rows/calls.cpp",
+                *COMMON,
+            ],
             depends=HEADERS,
         ),
         Extension(
-            "pardec_chat.backends.llamacpp.accelerator._plugin", [*PER_VARIANT, *COMMON, *ACCELERATOR], depends=HEADERS
+            "pardec_chat.backends.llamacpp.accelerator._plugin",
+            [*(one for one in PER_VARIANT if one != _FEW_ROWS), *COMMON, *ACCELERATOR],
+            depends=HEADERS,
         ),
     ],
     cmdclass={"build_ext": BuildKernels},

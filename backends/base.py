@@ -444,7 +444,7 @@ class LoadOptions:
     threads: None takes one for each physical core.
     draft: the model will only ever propose.
     cache_type: how exactly the cache keeps keys and values. gpu_layers: how many layers go on a GPU; None takes all.
-    dtype: numbers of weights and cache, where the runtime has a choice.
+    dtype: numbers of weights and cache, where the runtime has a choice; `auto` may be others for a draft model.
     progress: called with 0…1 while weights are read; returning False gives the load up.
     kernels: whose multiply on the CPU.
     """
@@ -468,8 +468,11 @@ class Runtime(ABC):
     name: str
 
     @abstractmethod
-    def read_model(self, path: Path, dtype: NumberType = "auto") -> ModelFile:
-        """What the files say, before anything large is loaded; dtype: as in `LoadOptions`. Raises ModelUnreadable."""
+    def read_model(self, path: Path, dtype: NumberType = "auto", *, draft: bool = False) -> ModelFile:
+        """What the files say, before anything large is loaded. Raises ModelUnreadable.
+
+        dtype, draft: as in `LoadOptions`.
+        """
 
     def usable(self, machine: Machine) -> Machine:
         """The machine with those devices alone that this build can use."""

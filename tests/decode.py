@@ -28,7 +28,7 @@ def begin(
     *,
     params: SamplingParams = GREEDY,
     drafter: Drafter | None = None,
-    depth: int = 4,
+    depth: int | None = 4,
     max_tokens: int | None = None,
     slot: Slot | None = None,
 ) -> Generation:
@@ -60,11 +60,11 @@ class Answer:
         return [entry for one in self.steps for entry in one.logprobs or ()]
 
 
-def finish(target: Target, generation: Generation) -> Answer:
-    """Step until something ends the answer."""
+def finish(target: Target, generation: Generation, controller: Controller | None = None) -> Answer:
+    """Step until something ends the answer. controller: one that has learned from others."""
     prompt = list(generation.slot.tokens)
     steps = []
-    controller = Controller()
+    controller = controller or Controller()
     while generation.finish_reason is None:
         steps += step(target, [generation], controller)
         check(generation, steps, prompt)
@@ -77,13 +77,14 @@ def generate(
     *,
     params: SamplingParams = GREEDY,
     drafter: Drafter | None = None,
-    depth: int = 4,
+    depth: int | None = 4,
     max_tokens: int | None = None,
     slot: Slot | None = None,
+    controller: Controller | None = None,
 ) -> Answer:
     """Begin and finish; a slot that was not given is closed again."""
     generation = begin(target, prompt, params=params, drafter=drafter, depth=depth, max_tokens=max_tokens, slot=slot)
-    answer = finish(target, generation)
+    answer = finish(target, generation, controller)
     if slot is None:
         generation.slot.close()
     return answer

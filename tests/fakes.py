@@ -343,7 +343,7 @@ class FakeRuntime(Runtime):
         self.loaded: list[LoadOptions] = []
         self.targets: list[ScriptedTarget] = []
 
-    def read_model(self, path: Path, dtype: NumberType = "auto") -> ModelFile:
+    def read_model(self, path: Path, dtype: NumberType = "auto", *, draft: bool = False) -> ModelFile:
         """See `Runtime`."""
         if path.name in self.vocabulary_failures:
             raise self.vocabulary_failures[path.name]

@@ -393,7 +393,7 @@ class Engine:
         self._worker.start()
         runtime = self._get_runtime(choice.runtime)
         target = runtime.read_model(choice.model, choice.dtype)
-        draft = None if choice.draft is None else runtime.read_model(choice.draft, choice.dtype)
+        draft = None if choice.draft is None else runtime.read_model(choice.draft, choice.dtype, draft=True)
         masked, notices = pair(target, draft)
         plan, off = self._plan(choice, target, draft)
         if off:

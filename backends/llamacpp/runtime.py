@@ -19,7 +19,7 @@ class LlamaCppRuntime(Runtime):
 
     name = "llamacpp"
 
-    def read_model(self, path: Path, dtype: NumberType = "auto") -> ModelFile:
+    def read_model(self, path: Path, dtype: NumberType = "auto", *, draft: bool = False) -> ModelFile:
         """See `Runtime`. From the file's header: llama.cpp itself takes a second for a large vocabulary."""
         if path.is_dir():
             raise ModelUnreadable(

@@ -18,7 +18,7 @@ class MlxRuntime(Runtime):
 
     name = "mlx"
 
-    def read_model(self, path: Path, dtype: NumberType = "auto") -> ModelFile:
+    def read_model(self, path: Path, dtype: NumberType = "auto", *, draft: bool = False) -> ModelFile:
         """See `Runtime`. Weights are not read; the memory is what it takes on this runtime in its own choice of numbers."""
         return files.read_model(path)
 

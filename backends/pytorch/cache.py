@@ -11,31 +11,39 @@ from torch import Tensor
 from pardec_chat.backends.base import Draft, depths
 from pardec_chat.backends.pytorch.spec import Spec
 from pardec_chat.kernels.kv_compact.reference import compact
-from pardec_chat.kernels.tree_attention.reference import ancestors, attend, visible
+from pardec_chat.kernels.tree_attention.reference import ancestors, attend_by_head, bars, visible
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
     """Rows of one slot in a forward pass, which go into its cells from `start` on.
 
-    rows: which of the pass's rows they are. mask: what each row sees of cache and block, bool [rows, start + rows]; None for
-    all of it. windowed_mask: the same for layers that look back `window` positions, from cell `first_seen` on.
+    rows: which of the pass's rows they are. barred: of cache and block what rows do not see, [groups * rows, start + rows] as
+    `bars` gives it; None for nothing. windowed_barred: the same for layers that look back `window` positions, from cell
+    `first_seen` on.
     """
 
     slot: int
     start: int
     rows: slice
-    mask: Tensor | None
-    windowed_mask: Tensor | None
+    barred: Tensor | None
+    windowed_barred: Tensor | None
     first_seen: int = 0
 
     def attend(
         self, layer: int, cache: Cache, q: Tensor, kv: Tensor, scale: float, softcap: float, *, windowed: bool
     ) -> Tensor:
         """Attend with q [rows, heads, head] once the block's cells hold its keys and values [rows, 2, kv_heads, head]."""
-        mask, first = (self.windowed_mask, self.first_seen) if windowed else (self.mask, 0)
-        keys, values = cache.write(layer, self.slot, self.start, kv, first)
-        return attend(q, keys, values, mask, scale, softcap)
+        cells = cache.cells(layer, self.slot, self.start, len(kv))
+        cells.copy_(kv.permute(1, 2, 0, 3))
+        return self.look(layer, cache, q.transpose(0, 1), scale, softcap, windowed=windowed)
+
+    def look(self, layer: int, cache: Cache, q: Tensor, scale: float, softcap: float, *, windowed: bool) -> Tensor:
+        """Attend with q [heads, rows, head]; the block's cells hold its keys and values already. Gives [rows, heads, head]."""
+        barred, first = (self.windowed_barred, self.first_seen) if windowed else (self.barred, 0)
+        n = self.start + q.shape[1] - first
+        keys, values = cache.cells(layer, self.slot, first, n).unbind(0)
+        return attend_by_head(q, keys, values, barred, scale, softcap)
 
 
 class Cache:
@@ -46,14 +54,13 @@ class Cache:
         self.data = torch.zeros(shape, dtype=dtype, device=device)
         # Views [2, kv_heads, cells, head], by layer and slot.
         self._places = [layer.unbind(1) for layer in self.data]
+        self._groups = spec.heads // spec.kv_heads
         self._window = spec.window if any(spec.windowed) else 0
 
-    def write(self, layer: int, slot: int, start: int, kv: Tensor, first: int = 0) -> tuple[Tensor, Tensor]:
-        """Put keys and values [rows, 2, kv_heads, head] into the cells from `start` on; gives those from cell `first` on."""
-        place, rows = self._places[layer][slot], len(kv)
-        place.narrow(2, start, rows).copy_(kv.permute(1, 2, 0, 3))
-        keys, values = place.narrow(2, first, start + rows - first).unbind(0)
-        return keys, values
+    def cells(self, layer: int, slot: int, start: int, n: int) -> Tensor:
+        """Keys and values of `n` cells from `start` on, [2, kv_heads, n, head], to read or to write."""
+        found: Tensor = self._places[layer][slot].narrow(2, start, n)
+        return found
 
     def chain(self, slot: int, start: int, first_row: int, n: int) -> Block:
         """A block of `n` rows that follow one another."""
@@ -87,12 +94,12 @@ class Cache:
         """Rows that see all cells before `start`, and of the nodes behind it what `among` says."""
         rows, before = len(among), among.shape[1] - len(among)
         behind = torch.tensor(depth, device=self.data.device)
-        mask = visible(start, among, behind)
+        barred = bars(visible(start, among, behind), self._groups, self.data.dtype)
         windowed, seen = None, 0
         if self._window:
             seen = max(0, start + 1 - self._window)
-            windowed = visible(start, among, behind, self._window)[:, seen:]
-        return Block(slot, start + before, slice(first_row, first_row + rows), mask, windowed, seen)
+            windowed = bars(visible(start, among, behind, self._window)[:, seen:], self._groups, self.data.dtype)
+        return Block(slot, start + before, slice(first_row, first_row + rows), barred, windowed, seen)
 
     def keep(self, slot: int, start: int, rows: Sequence[int]) -> None:
         """Of the block at `start` keep `rows`, ascending."""

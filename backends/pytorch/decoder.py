@@ -10,11 +10,12 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from pardec_chat.backends.pytorch.cache import Cache
+from pardec_chat.backends.pytorch.cache import Block, Cache
 from pardec_chat.backends.pytorch.linear import Linear, dense, load_linear
 from pardec_chat.backends.pytorch.norm import Norm
 from pardec_chat.backends.pytorch.spec import Rope, Spec
-from pardec_chat.backends.pytorch.weights import Weights
+from pardec_chat.backends.pytorch.weights import Packed, Weights
+from pardec_chat.kernels.few_rows import native as few_rows
 
 
 class AttendingBlock(Protocol):
@@ -50,6 +51,7 @@ class Layer:
 class Decoder:
     """Weights on one device, and the forward pass. Raises ModelUnreadable for missing tensors.
 
+    compiled: matrices stay in blocks on a CPU, see `linear.Compiled`.
     progress: called with 0…1 for each layer; returning False gives the load up (LoadGivenUp is the caller's to raise).
     """
 
@@ -60,8 +62,11 @@ class Decoder:
         dtype: torch.dtype,
         device: torch.device,
         progress: Callable[[float], bool] | None,
+        *,
+        compiled: bool = False,
     ) -> None:
         self.spec, self.dtype, self.device = spec, dtype, device
+        self._compiled = few_rows.usable(dtype, device)
         names = weights.names
 
         def gain(name: str) -> Tensor:
@@ -80,11 +85,11 @@ class Decoder:
             return Norm.of(torch.cat([q.expand(spec.heads, -1), k.expand(spec.kv_heads, -1)]), spec.eps, dtype)
 
         def linear(*parts: str) -> Linear:
-            return load_linear(weights, parts, dtype, device)
+            return load_linear(weights, parts, dtype, device, compiled=compiled)
 
         # Rounded as the embeddings are, since that is what models were trained with.
         self._embedding_scale = float(torch.tensor(spec.embedding_scale, dtype=dtype))
-        self.embedding = weights.values("token_embd.weight", dtype).to(device)
+        self.embedding = _table(weights, dtype, device, in_blocks=compiled)
         self.layers: list[Layer] = []
         for i in range(spec.layers):
             at = f"blk.{i}"
@@ -104,7 +109,10 @@ class Decoder:
             if progress is not None and not progress((i + 1) / (spec.layers + 1)):
                 raise InterruptedError
         self.output_norm = norm("output_norm.weight")
-        self.output = linear("output") if "output.weight" in names else dense(self.embedding, None)
+        if "output.weight" in names or isinstance(self.embedding, Packed):
+            self.output = linear("output" if "output.weight" in names else "token_embd")
+        else:
+            self.output = dense(self.embedding, None)
         factors = weights.values("rope_freqs.weight", torch.float32) if "rope_freqs.weight" in names else None
         # Of a head's values, with its halves exchanged.
         self._exchanged = torch.arange(spec.head, device=device).roll(spec.head // 2)
@@ -129,18 +137,27 @@ class Decoder:
         taps: layers behind which the states of all rows are kept, each [rows, width]. Logits: [wanted, V], float32.
         """
         spec = self.spec
-        x = F.embedding(tokens, self.embedding)
+        x = self.embedding.rows(tokens) if isinstance(self.embedding, Packed) else F.embedding(tokens, self.embedding)
         if spec.embedding_scale != 1.0:
             x = x * self._embedding_scale
-        turns = [self._turn(positions, frequencies) for frequencies in self._frequencies[: 1 + any(spec.windowed)]]
+        placed = [block for block in blocks if isinstance(block, Block)]
+        few = self._compiled and len(tokens) <= few_rows.MOST_ROWS and len(placed) == len(blocks)
+        turns = [
+            self._turns(positions, frequencies) if few else self._turn(positions, frequencies)
+            for frequencies in self._frequencies[: 1 + any(spec.windowed)]
+        ]
         tapped: list[Tensor] = []
         for i, layer in enumerate(self.layers):
             windowed = spec.windowed[i]
-            h = self._attention(layer.qkv(layer.attn_norm(x)), layer, i, turns[windowed], windowed, blocks, cache)
+            heads = layer.qkv(layer.attn_norm(x)).view(len(x), -1, spec.head)
+            if few:
+                h = self._attention_of_few(heads, layer, i, turns[windowed], windowed, placed, cache)
+            else:
+                h = self._attention(heads, layer, i, turns[windowed], windowed, blocks, cache)
             norm = layer.post_attention_norm
             x = layer.attn_output(h, x) if norm is None else x + norm(layer.attn_output(h))
-            gate, up = layer.gate_up(layer.ffn_norm(x)).view(-1, 2, spec.hidden).unbind(1)
-            h = (F.gelu(gate, approximate="tanh") if spec.gelu else F.silu(gate)).mul_(up)
+            h = layer.gate_up(layer.ffn_norm(x))
+            h = few_rows.gated(h, gelu=spec.gelu) if few else _gated(h, spec.hidden, gelu=spec.gelu)
             norm = layer.post_ffw_norm
             x = layer.ffn_down(h, x) if norm is None else x + norm(layer.ffn_down(h))
             if i in taps:
@@ -154,17 +171,16 @@ class Decoder:
 
     def _attention(
         self,
-        qkv: Tensor,
+        heads: Tensor,
         layer: Layer,
         i: int,
-        turn: tuple[Tensor, Tensor],
+        turn: Sequence[Tensor],
         windowed: bool,
         blocks: Sequence[AttendingBlock],
         cache: Cache,
     ) -> Tensor:
         spec = self.spec
-        rows = len(qkv)
-        heads = qkv.view(rows, -1, spec.head)
+        rows = len(heads)
         if layer.qk_norm is not None:
             n_turned = spec.heads + spec.kv_heads
             heads = torch.cat([layer.qk_norm(heads[:, :n_turned]), heads[:, n_turned:]], dim=1)
@@ -184,7 +200,34 @@ class Decoder:
             )
         return out.reshape(rows, -1)
 
-    def _turn(self, positions: Tensor, frequencies: Tensor) -> tuple[Tensor, Tensor]:
+    def _attention_of_few(
+        self,
+        heads: Tensor,
+        layer: Layer,
+        i: int,
+        turns: Sequence[Tensor],
+        windowed: bool,
+        blocks: Sequence[Block],
+        cache: Cache,
+    ) -> Tensor:
+        """The same where compiled functions turn the heads, and put keys and values into the cache by the way."""
+        spec, norm = self.spec, layer.qk_norm
+        gain, offset = (None, 0.0) if norm is None else (norm.gain, norm.offset)
+        found = []
+        for block in blocks:
+            rows = heads if len(blocks) == 1 else heads[block.rows]
+            turn = turns[0] if len(blocks) == 1 else turns[0][block.rows]
+            cells = cache.cells(i, block.slot, block.start, len(rows))
+            q = few_rows.turn(rows, turn, spec.kv_heads, gain, offset, cells)
+            found.append(block.look(i, cache, q, spec.scale, spec.attention_cap, windowed=windowed))
+        return (found[0] if len(found) == 1 else torch.cat(found)).view(len(heads), -1)
+
+    def _turns(self, positions: Tensor, frequencies: Tensor) -> Sequence[Tensor]:
+        """What the compiled functions turn heads by: cosines of each pair, then sines, [rows, head]."""
+        angles = positions.float().unsqueeze(1) * frequencies
+        return (torch.cat([angles.cos(), angles.sin()], dim=1),)
+
+    def _turn(self, positions: Tensor, frequencies: Tensor) -> Sequence[Tensor]:
         """Cosines and sines that turn the heads of queries and keys, and leave those of values: [rows, all heads, head].
 
         A head's halves are the two coordinates of each pair; the sines are those of the halves exchanged.
@@ -199,6 +242,20 @@ class Decoder:
             torch.cat([cos.expand(turned), cos.new_ones(left)], dim=1),
             torch.cat([sin.expand(turned), sin.new_zeros(left)], dim=1),
         )
+
+
+def _gated(gate_up: Tensor, hidden: int, *, gelu: bool) -> Tensor:
+    gate, up = gate_up.view(-1, 2, hidden).unbind(1)
+    return (F.gelu(gate, approximate="tanh") if gelu else F.silu(gate)).mul_(up)
+
+
+def _table(weights: Weights, dtype: torch.dtype, device: torch.device, *, in_blocks: bool) -> Tensor | Packed:
+    """Of embeddings, by id."""
+    if in_blocks:
+        packed = weights.packed("token_embd.weight")
+        # The file is closed after the load.
+        return Packed(packed.kind, packed.raw.clone(), packed.columns)
+    return weights.values("token_embd.weight", dtype).to(device)
 
 
 def _frequencies(spec: Spec, rope: Rope, factors: Tensor | None, device: torch.device) -> Tensor:

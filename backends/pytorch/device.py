@@ -14,6 +14,7 @@ from torch import Tensor
 from pardec_chat.backends import errors
 from pardec_chat.backends.base import NumberType
 from pardec_chat.backends.errors import BadSetting, LoadGivenUp
+from pardec_chat.kernels.quant_matmul import native
 
 if TYPE_CHECKING:
     from pardec_chat.backends.pytorch.target import PytorchTarget
@@ -46,19 +47,22 @@ def bytes_of(target: PytorchTarget) -> Mapping[str, int]:
     """Bytes of weights and cache on the device of `target`."""
     decoder = target.decoder
     tensors: dict[int, Tensor] = {}
+    in_blocks = 0
     stack: list[object] = [decoder.embedding, decoder.output_norm, decoder.output, target.cache.data, *decoder.layers]
     while stack:
         one = stack.pop()
         if isinstance(one, Tensor):
             # Views share memory; reordered weights do not say where theirs is.
             tensors[id(one) if one.is_mkldnn else one.data_ptr()] = one
+        elif isinstance(one, native.Packed):
+            in_blocks += one.nbytes
         elif isinstance(one, tuple):
             stack += one
         elif hasattr(one, "__slots__"):
             stack += [getattr(one, name) for name in one.__slots__]
     kind = decoder.device.type
     name = str(torch.cuda.get_device_name(decoder.device)) if kind == "cuda" else kind.upper()
-    return {name: sum(one.numel() * one.element_size() for one in tensors.values())}
+    return {name: in_blocks + sum(one.numel() * one.element_size() for one in tensors.values())}
 
 
 def give_back() -> None:

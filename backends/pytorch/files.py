@@ -12,8 +12,9 @@ from pardec_chat.backends.gguf.header import read
 from pardec_chat.backends.memory import Shape
 from pardec_chat.backends.model_file import ModelFile
 from pardec_chat.backends.pytorch.spec import of_config, of_gguf
-from pardec_chat.backends.pytorch.weights import check_types
+from pardec_chat.backends.pytorch.weights import check_types, kinds_of
 from pardec_chat.backends.vocabulary.folder import FolderVocabulary
+from pardec_chat.kernels.quant_matmul.torch_reference import F32
 
 
 def read_model(path: Path, number: int, *, in_blocks: bool, reordered: bool) -> ModelFile:
@@ -24,6 +25,13 @@ def read_model(path: Path, number: int, *, in_blocks: bool, reordered: bool) -> 
     """
     found = _folder(path, number) if path.is_dir() else _gguf(path, number, in_blocks=in_blocks)
     return found if reordered else replace(found, shape=replace(found.shape, repacked=0))
+
+
+def kinds(path: Path) -> frozenset[int]:
+    """Formats of the matrices of what lies at `path`; none of a folder's is in blocks. Raises ModelUnreadable."""
+    if path.is_dir():
+        return frozenset({F32})
+    return kinds_of(tensor for part in gguf_model.parts(path) for tensor in read(part).tensors)
 
 
 def _gguf(path: Path, number: int, *, in_blocks: bool) -> ModelFile:
@@ -37,7 +45,8 @@ def _gguf(path: Path, number: int, *, in_blocks: bool) -> ModelFile:
     shape = found.shape
     tensors = [tensor for header in headers for tensor in header.tensors]
     weights = shape.weights if in_blocks else sum(prod(tensor.shape) for tensor in tensors) * number
-    table = sum(prod(tensor.shape) for tensor in tensors if tensor.name == "token_embd.weight")
+    tables = [tensor for tensor in tensors if tensor.name == "token_embd.weight"]
+    table = sum(tensor.bytes if in_blocks else prod(tensor.shape) * number for tensor in tables)
     # The static cache keeps everything, windows included; what is planned are numbers of 16 bits.
     kept = (shape.cache_per_token + shape.window_per_token) * number // 2
     return replace(
@@ -48,7 +57,7 @@ def _gguf(path: Path, number: int, *, in_blocks: bool) -> ModelFile:
             cache_per_token=kept,
             window=0,
             window_per_token=0,
-            repacked=table * number if shape.tied else 0,
+            repacked=table if shape.tied else 0,
             mapped=False,
         ),
         cache="full" if found.cache == "sliding window" else found.cache,

@@ -11,11 +11,16 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from pardec_chat.backends.base import NumberType
 from pardec_chat.backends.pytorch.weights import Packed, Weights
+from pardec_chat.kernels.quant_matmul import native
 from pardec_chat.kernels.quant_matmul import torch_reference as blocks
+from pardec_chat.kernels.quant_matmul.reference import BlockType
 
 #: Formats that stay in blocks on a GPU.
 KEPT: Final = frozenset({blocks.Q4_0, blocks.Q8_0, blocks.Q4_K, blocks.Q5_K, blocks.Q6_K})
+#: Formats that compiled kernels read on a CPU.
+_COMPILED: Final = frozenset(BlockType)
 
 
 class Linear(ABC):
@@ -83,6 +88,32 @@ class InBlocks(Linear):
         return found if onto is None else onto + found
 
 
+@dataclass(frozen=True, slots=True)
+class Compiled(Linear):
+    """On a CPU: the weights stay as small as in the file, and kernels compiled for it multiply float32 rows with them.
+
+    An output is the same number whatever the number of rows. parts: one product each, their outputs side by side.
+    """
+
+    parts: tuple[native.Packed, ...]
+    bias: Tensor | None
+
+    def __call__(self, x: Tensor, onto: Tensor | None = None) -> Tensor:
+        """See `Linear`."""
+        rows, threads = x.numpy(), torch.get_num_threads()
+        outputs = [torch.from_numpy(part.multiply(rows, threads=threads)) for part in self.parts]
+        found = outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=-1)
+        if self.bias is not None:
+            found += self.bias
+        return found if onto is None else found.add_(onto)
+
+    @staticmethod
+    def of(packed: Sequence[Packed], bias: Tensor | None) -> Compiled:
+        """Of matrices whose kinds `is_compiled` has accepted."""
+        parts = [native.Packed(one.raw.numpy(), BlockType(one.kind)) for one in _joined(packed)]
+        return Compiled(tuple(parts), bias)
+
+
 def dense(weight: Tensor, bias: Tensor | None) -> Linear:
     """Of a matrix [N, K] in the activations' own dtype, on its device."""
     if reorders(weight.dtype, weight.device):
@@ -90,11 +121,18 @@ def dense(weight: Tensor, bias: Tensor | None) -> Linear:
     return Dense(weight.t(), bias)
 
 
-def load_linear(weights: Weights, names: Sequence[str], dtype: torch.dtype, device: torch.device) -> Linear:
-    """The matrices `names` as one. On a GPU blocks stay blocks where a kernel reads them; elsewhere they become numbers."""
+def load_linear(
+    weights: Weights, names: Sequence[str], dtype: torch.dtype, device: torch.device, *, compiled: bool = False
+) -> Linear:
+    """The matrices `names` as one. On a GPU blocks stay blocks where a kernel reads them; elsewhere they become numbers.
+
+    compiled: they stay blocks on a CPU.
+    """
     packed = [weights.packed(f"{name}.weight") for name in names]
     biases = [weights.values(f"{name}.bias", dtype) for name in names if f"{name}.bias" in weights.names]
     bias = torch.cat(biases).to(device) if biases else None
+    if compiled:
+        return Compiled.of(packed, bias)
     if device.type == "cuda" and all(one.kind in KEPT for one in packed):
         kept = [Packed(one.kind, one.raw.contiguous().to(device), one.columns) for one in packed]
         return InBlocks(tuple(_joined(kept)), bias)
@@ -111,6 +149,19 @@ def _joined(packed: Sequence[Packed]) -> list[Packed]:
         else:
             found.append(one)
     return found
+
+
+def is_compiled(dtype: NumberType, device: torch.device, kinds: frozenset[int], *, draft: bool) -> bool:
+    """Whether a model with matrices of these kinds stays in blocks on a CPU: a draft model whose numbers nobody chose.
+
+    Its guesses are checked, so it may be the fastest; and what costs time is reading the weights, a third of bf16.
+    """
+    if dtype != "auto" or not draft or device.type != "cpu" or not kinds <= _COMPILED:
+        return False
+    try:
+        return bool(native.variants())
+    except native.Unavailable:
+        return False
 
 
 def reorders(dtype: torch.dtype, device: torch.device) -> bool:

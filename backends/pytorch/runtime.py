@@ -20,9 +20,11 @@ class PytorchRuntime(Runtime):
 
     name = "pytorch"
 
-    def read_model(self, path: Path, dtype: NumberType = "auto") -> ModelFile:
+    def read_model(self, path: Path, dtype: NumberType = "auto", *, draft: bool = False) -> ModelFile:
         """See `Runtime`. From headers alone; the memory is what it takes on this runtime."""
         device = devices.choose(None)
+        if linear.is_compiled(dtype, device, files.kinds(path), draft=draft):
+            return files.read_model(path, torch.float32.itemsize, in_blocks=True, reordered=True)
         number = devices.number_type(dtype, device)
         return files.read_model(
             path, number.itemsize, in_blocks=device.type == "cuda", reordered=linear.reorders(number, device)

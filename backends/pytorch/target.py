@@ -34,6 +34,7 @@ from pardec_chat.backends.pytorch import on_device
 from pardec_chat.backends.pytorch.cache import Block, Cache
 from pardec_chat.backends.pytorch.decoder import Decoder
 from pardec_chat.backends.pytorch.graphs import SIZES, Graphs, suits
+from pardec_chat.backends.pytorch.linear import is_compiled
 from pardec_chat.backends.pytorch.model import open_model
 from pardec_chat.backends.pytorch.slot import PytorchSlot
 from pardec_chat.kernels.sampling.reference import Logits
@@ -55,16 +56,20 @@ class PytorchTarget(Target):
         self._cache: Cache | None = None
         self._graphs: Graphs | None = None
         self._ends: dict[frozenset[int], Tensor] = {}
+        self._taps: tuple[int, ...] = ()
         try:
-            dtype = devices.number_type(options.dtype, device)
+            compiled = is_compiled(options.dtype, device, model.weights.kinds, draft=options.draft)
+            dtype = torch.float32 if compiled else devices.number_type(options.dtype, device)
             n_ctx = options.n_ctx or min(DEFAULT_CTX, model.spec.context or DEFAULT_CTX)
             with devices.memory_errors(options.path):
-                self._decoder = Decoder(model.spec, model.weights, dtype, device, options.progress)
+                self._decoder = Decoder(model.spec, model.weights, dtype, device, options.progress, compiled=compiled)
                 # Rows that do not lie on the accepted path take cells too, until the pass is over.
                 cells = n_ctx + 1 + MAX_NODES + MAX_PROBES
                 self._cache = Cache(model.spec, options.slots, cells, dtype, device)
                 if device.type == "cuda" and suits(self._decoder):
                     self._graphs = Graphs(self._decoder, self._cache)
+            if device.type == "cpu":
+                self._warm_up()
         except BaseException:
             self.close()
             raise
@@ -81,7 +86,12 @@ class PytorchTarget(Target):
             rewind="trim", tree=options.branches > 0, max_slots=options.slots, n_ctx=n_ctx, features=True
         )
         self._free = list(range(options.slots))
-        self._taps: tuple[int, ...] = ()
+
+    def _warm_up(self) -> None:
+        """Let the slow first passes be over before anyone measures one: code is made for them, and memory is touched."""
+        for n in (1, 2):
+            # No slot is open: what lies in these cells counts for nothing.
+            self._forward([0] * n, range(n), [self.cache.chain(0, 0, 0, n)], range(n))
 
     @property
     def cache(self) -> Cache:

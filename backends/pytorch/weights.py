@@ -37,6 +37,10 @@ class Packed:
         """As float32, [rows, columns]."""
         return blocks.dequantise(self.kind, self.raw)
 
+    def rows(self, indices: Tensor) -> Tensor:
+        """Some rows as float32, [indices, columns]."""
+        return blocks.dequantise(self.kind, self.raw[indices])
+
 
 class Weights(ABC):
     """Where tensors come from. Used while a model is loaded, then closed."""
@@ -45,6 +49,11 @@ class Weights(ABC):
     @abstractmethod
     def names(self) -> frozenset[str]:
         """What there is."""
+
+    @property
+    @abstractmethod
+    def kinds(self) -> frozenset[int]:
+        """Formats of the matrices."""
 
     @abstractmethod
     def packed(self, name: str) -> Packed:
@@ -94,6 +103,11 @@ class GgufWeights(Weights):
         """See `Weights`."""
         return frozenset(self._places)
 
+    @property
+    def kinds(self) -> frozenset[int]:
+        """See `Weights`."""
+        return kinds_of(place for place, _ in self._places.values())
+
     def packed(self, name: str) -> Packed:
         """See `Weights`."""
         if name not in self._places:
@@ -119,6 +133,11 @@ class GgufWeights(Weights):
         """See `Weights`. The maps go when the last tensor that looks into them does."""
         self._places.clear()
         self._views.clear()
+
+
+def kinds_of(tensors: Iterable[Place]) -> frozenset[int]:
+    """Formats of the matrices among `tensors`."""
+    return frozenset(tensor.type for tensor in tensors if len(tensor.shape) > 1)
 
 
 def check_types(header: Header) -> None:
@@ -160,6 +179,11 @@ class FolderWeights(Weights):
     def names(self) -> frozenset[str]:
         """See `Weights`."""
         return frozenset(self._where)
+
+    @property
+    def kinds(self) -> frozenset[int]:
+        """See `Weights`. None is in blocks."""
+        return frozenset({blocks.F32})
 
     def packed(self, name: str) -> Packed:
         """See `Weights`."""

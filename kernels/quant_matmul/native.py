@@ -49,7 +49,12 @@ def library() -> ctypes.CDLL:
 def variants() -> list[str]:
     """Names of the kernels that this processor can run, fastest first. Raises Unavailable."""
     loaded = library()
-    return [loaded.quant_variant_name(i).decode() for i in range(loaded.quant_variants())]
+    return [loaded.quant_variant_name(i).decode() for i in range(_n_variants())]
+
+
+@cache
+def _n_variants() -> int:
+    return int(library().quant_variants())
 
 
 class Packed:
@@ -75,11 +80,16 @@ class Packed:
         library().quant_unpack(self.block_type, self._bytes.ctypes.data, blocks.ctypes.data, self.k, self.n)
         return blocks
 
+    @property
+    def nbytes(self) -> int:
+        """What they take."""
+        return self._bytes.nbytes
+
     def multiply(self, rows: Floats, *, variant: int = 0, threads: int = 1) -> Floats:
         """rows [m, k] times the transpose of the weights, [m, n]. variant: index into `variants`."""
         if rows.ndim != 2 or rows.shape[1] != self.k:
             raise ValueError(f"rows have {self.k} columns")
-        if variant >= len(variants()):
+        if variant >= _n_variants():
             raise Unavailable("this processor lacks the instructions that they need (AVX2, or Arm's dot products)")
         x = np.ascontiguousarray(rows, np.float32)
         y = np.empty((rows.shape[0], self.n), np.float32)

@@ -50,24 +50,33 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float, s
     q: [rows, heads, head]. k, v: [kv_heads, cells, head]. mask: bool [rows, cells], None where every row sees all cells.
     softcap: scores are bent to softcap * tanh(score / softcap) first, as Gemma 2 does; 0 leaves them.
     """
-    rows, heads, head = q.shape
+    heads = q.shape[1]
+    barred = None if mask is None else bars(mask, heads // k.shape[0], q.dtype)
+    return attend_by_head(q.transpose(0, 1), k, v, barred, scale, softcap)
+
+
+def bars(mask: Tensor, groups: int, dtype: torch.dtype) -> Tensor:
+    """What `mask` [rows, cells] adds to the scores of the heads that share keys: 0 or -inf, [groups * rows, cells]."""
+    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, float("-inf")).repeat(groups, 1)
+
+
+def attend_by_head(
+    q: Tensor, k: Tensor, v: Tensor, barred: Tensor | None, scale: float, softcap: float = 0.0
+) -> Tensor:
+    """As `attend`, with q [heads, rows, head] and what `bars` gives; the result is [rows, heads, head] all the same."""
+    heads, rows, head = q.shape
     kv_heads = k.shape[0]
-    groups = heads // kv_heads
     # The heads of a group share keys and values: they are more rows of the same product.
-    if rows == 1:
-        stacked = q.view(kv_heads, groups, head)
-    else:
-        stacked = q.view(rows, kv_heads, groups, head).permute(1, 2, 0, 3).reshape(kv_heads, groups * rows, head)
-    repeated = None if mask is None else mask.repeat(groups, 1)
+    stacked = q.reshape(kv_heads, heads // kv_heads * rows, head)
     if softcap:
         scores = torch.tanh(stacked.float() @ k.float().transpose(1, 2) * (scale / softcap)) * softcap
-        if repeated is not None:
-            scores = scores.masked_fill(~repeated, float("-inf"))
+        if barred is not None:
+            scores = scores + barred
         out = (torch.softmax(scores, dim=-1) @ v.float()).to(q.dtype)
     else:
         out = F.scaled_dot_product_attention(
-            stacked.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0), attn_mask=repeated, scale=scale
+            stacked.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0), attn_mask=barred, scale=scale
         )[0]
     if rows == 1:
-        return out.reshape(1, heads, head)
-    return out.view(kv_heads, groups, rows, head).permute(2, 0, 1, 3).reshape(rows, heads, head)
+        return out.view(1, heads, head)
+    return out.view(heads, rows, head).transpose(0, 1).contiguous()

@@ -1,15 +1,17 @@
 """The pytorch runtime beside transformers: same weights, same numbers, one process, taking turns.
 
     python -m pardec_chat.tests.benchmarks.against_transformers TARGET.gguf [--draft DRAFT.gguf] [--dtype bf16|fp32]
-        [--tokens 40] [--rounds 3] [--depth 4] [--tree 0]
+        [--draft-dtype auto|bf16|fp32 …] [--tokens 40] [--rounds 3] [--depth auto|N …] [--tree 0] [--alone]
 
-Greedy, decoding alone: the prompt's time is taken off. With a draft model both guess with it: ours at the given depth (and
-tree), theirs with its own schedule and with constant numbers of guesses, of which the best counts.
+Greedy, decoding alone: the prompt's time is taken off. With a draft model both guess with it: ours at the depths given, of
+which `auto` is the controller's choice, as in the app, learned from the answers before; theirs with its own schedule and with
+constant numbers of guesses, of which the best counts. Ours may keep its draft model in other numbers, theirs never does.
 """
 
 from __future__ import annotations
 
 import argparse
+from itertools import product
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -22,6 +24,7 @@ from transformers.models.llama import LlamaConfig
 from transformers.models.qwen2 import Qwen2Config
 
 from pardec_chat.backends.base import LoadOptions
+from pardec_chat.backends.decoding.depth import Controller
 from pardec_chat.backends.drafters.draft_model import DraftModel
 from pardec_chat.backends.pytorch.model import open_model
 from pardec_chat.backends.pytorch.runtime import make
@@ -130,19 +133,22 @@ def main() -> None:
     parser.add_argument("--dtype", choices=("bf16", "fp32"), default="bf16")
     parser.add_argument("--tokens", type=int, default=40)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--depth", type=int, default=4)
+    parser.add_argument("--depth", nargs="+", default=["auto", "4"])
+    parser.add_argument("--draft-dtype", nargs="+", choices=("auto", "bf16", "fp32"), default=["auto"])
     parser.add_argument("--tree", type=int, default=0)
     parser.add_argument("--alone", action="store_true", help="without transformers")
     arguments = parser.parse_args()
     runtime = make()
     target = runtime.load(LoadOptions(arguments.target, n_ctx=512, branches=64, dtype=arguments.dtype))
     assert isinstance(target, PytorchTarget)
-    draft = None
-    if arguments.draft is not None:
-        draft = runtime.load(LoadOptions(arguments.draft, n_ctx=512, branches=64, draft=True, dtype=arguments.dtype))
+    drafts = {
+        dtype: runtime.load(LoadOptions(arguments.draft, n_ctx=512, branches=64, draft=True, dtype=dtype))
+        for dtype in (arguments.draft_dtype if arguments.draft is not None else ())
+    }
+    controllers = {dtype: Controller() for dtype in drafts}
     theirs = None if arguments.alone else _hf(arguments.target, target.decoder.dtype)
     assistant = None
-    if isinstance(draft, PytorchTarget) and not arguments.alone:
+    if drafts and not arguments.alone:
         assistant = _hf(arguments.draft, target.decoder.dtype)
     speeds: dict[tuple[str, str], list[float]] = {}
     for round_ in range(arguments.rounds + 1):  # the first one warms up
@@ -153,11 +159,18 @@ def main() -> None:
             found: dict[str, float] = {}
             plain = generate(target, ids, max_tokens=n).generation.stats
             found["ours"] = plain.tokens_per_second or 0.0
-            if draft is not None:
-                drafter = DraftModel(draft, tree=arguments.tree)
-                stats = generate(target, ids, max_tokens=n, drafter=drafter, depth=arguments.depth).generation.stats
-                found["ours, draft"] = stats.tokens_per_second or 0.0
-                found["ours, draft: tokens a step"] = stats.tokens_per_step or 0.0
+            for dtype, depth in product(drafts, arguments.depth):
+                drafter = DraftModel(drafts[dtype], tree=arguments.tree)
+                stats = generate(
+                    target,
+                    ids,
+                    max_tokens=n,
+                    drafter=drafter,
+                    depth=None if depth == "auto" else int(depth),
+                    controller=controllers[dtype],
+                ).generation.stats
+                found[f"ours, draft {dtype}, depth {depth}"] = stats.tokens_per_second or 0.0
+                found[f"ours, draft {dtype}, depth {depth}: tokens a step"] = stats.tokens_per_step or 0.0
                 drafter.close()
             if theirs is not None:
                 found["theirs"] = _theirs(theirs, ids, n)[0]
@@ -179,7 +192,7 @@ def main() -> None:
                 )
     print("medians")
     for (prompt, way), values in speeds.items():
-        print(f"  {prompt[:32]:32} {way:28} {median(values):7.2f}")
+        print(f"  {prompt[:32]:32} {way:40} {median(values):7.2f}")
 
 
 if __name__ == "__main__":

@@ -9,16 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gguf import GGMLQuantizationType as Quantised
 
 pytest.importorskip("torch", reason="the pytorch runtime is not installed")
 
 import torch
 
 from pardec_chat.backends.base import Draft, LoadOptions, Method, NumberType, Runtime
+from pardec_chat.backends.drafters.draft_model import DraftModel
 from pardec_chat.backends.errors import BadSetting, LoadGivenUp, ModelUnreadable, OutOfMemory
 from pardec_chat.backends.pytorch.runtime import make
 from pardec_chat.backends.pytorch.target import PytorchTarget
-from pardec_chat.tests import hf_models
+from pardec_chat.kernels.quant_matmul import native
+from pardec_chat.tests import hf_models, tiny_models
 from pardec_chat.tests.conftest import Tiny
 from pardec_chat.tests.decode import generate, never
 from pardec_chat.tests.hf_models import CONFIGS, VOCABULARY
@@ -344,3 +347,71 @@ def test_H02_closing_frees_weights_and_cache(runtime: Runtime, tiny: Tiny) -> No
     target.close()
     gc.collect()
     assert [storage() for storage in storages] == [None] * 3
+
+
+# A draft model in blocks
+
+
+def has_kernels() -> bool:
+    try:
+        return bool(native.variants())
+    except native.Unavailable:
+        return False
+
+
+needs_kernels = pytest.mark.skipif(not has_kernels(), reason="the kernels were not compiled")
+
+
+@pytest.fixture(params=[("llama", Quantised.Q4_0), ("gemma3", Quantised.Q8_0)], ids=["llama", "gemma3"])
+def in_blocks(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    arch, quantised = request.param
+    return tiny_models.write(tmp_path / "blocks.gguf", arch, quantised=quantised)
+
+
+def rows_of(runtime: Runtime, path: Path, ids: list[int], **options: Any) -> torch.Tensor:
+    """Logits behind each of `ids`."""
+    target = runtime.load(LoadOptions(path, n_ctx=64, **options))
+    assert isinstance(target, PytorchTarget)
+    slot = target.open()
+    slot.prefill(ids[:9], never)
+    block = target.cache.chain(slot.index, 8, 0, len(ids) - 8)
+    logits, _ = target._forward(ids[8:], range(8, len(ids)), [block], range(len(ids) - 8))
+    target.close()
+    return logits
+
+
+@needs_kernels
+def test_a_draft_model_stays_in_blocks_and_says_nearly_the_same(runtime: Runtime, in_blocks: Path) -> None:
+    ids = [(7 * i * i + 3 * i) % 200 + 5 for i in range(24)]
+    packed, exact = rows_of(runtime, in_blocks, ids, draft=True), rows_of(runtime, in_blocks, ids, dtype="fp32")
+    assert not packed.equal(exact)
+    assert (packed - exact).std() < 0.05 * exact.std()
+
+
+@needs_kernels
+def test_a_draft_in_blocks_changes_no_text(runtime: Runtime, in_blocks: Path) -> None:
+    target = runtime.load(LoadOptions(in_blocks, n_ctx=64, branches=16, dtype="fp32"))
+    plain = generate(target, [1, 20, 30], max_tokens=24).ids
+    for tree in (0, 6):
+        drafter = DraftModel(runtime.load(LoadOptions(in_blocks, n_ctx=64, draft=True)), tree=tree)
+        answer = generate(target, [1, 20, 30], max_tokens=24, drafter=drafter)
+        assert answer.ids == plain
+        assert answer.generation.stats.draft_n_accepted >= 8
+        drafter.close()
+    target.close()
+
+
+@needs_kernels
+def test_of_a_draft_in_blocks_too_what_is_planned_is_what_is_held(runtime: Runtime, in_blocks: Path) -> None:
+    shape = runtime.read_model(in_blocks, draft=True).shape
+    draft = runtime.load(LoadOptions(in_blocks, n_ctx=64, draft=True))
+    assert isinstance(draft, PytorchTarget)
+    planned = shape.weights + shape.repacked + shape.cache_per_token * draft.cache.data.shape[4]
+    assert planned == pytest.approx(sum(draft.placed.values()), rel=0.03)
+    draft.close()
+
+
+@needs_kernels
+def test_numbers_that_were_asked_for_are_those_of_a_draft_model(runtime: Runtime, in_blocks: Path) -> None:
+    sizes = [runtime.read_model(in_blocks, dtype, draft=True).shape.weights for dtype in ("auto", "bf16", "fp32")]
+    assert 2 * sizes[1] == sizes[2] > 3 * sizes[0]
