@@ -132,7 +132,8 @@ class WizardScreen(ModalScreen[Chosen | None]):
     def _show(self, view: str) -> None:
         self.query_one(ContentSwitcher).current = view
         self.query("Note").remove()
-        {"choice": self._choices, "fetch": self.query_one("#fetch"), "file": self._entry}[view].focus()
+        # Of the others there may be nothing yet when the screen comes up.
+        self.query_one({"choice": "#choice Choices", "fetch": "#fetch", "file": "PathEntry"}[view]).focus()
         self._draw()
 
     def _draw_head(self) -> None:
