@@ -169,18 +169,14 @@ def _entries(library: Library, own: str) -> list[ModelEntry]:
             path=entry.path,
             size_bytes=entry.size,
             kind=entry.model.kind if entry.model is not None else "file",
-            runs=partial(registry.reads, own, entry.path),
         )
         for entry in library.usable()
     ]
     others = [name for name in registry.names() if name != own and registry.installed(name)]
     found = [
-        *entries,
-        *(
-            replace(entry, runtime=name, runs=partial(registry.reads, name, entry.path))
-            for name in others
-            for entry in entries
-        ),
+        replace(entry, runtime=None if name == own else name, runs=partial(registry.reads, name, entry.path))
+        for name in (own, *others)
+        for entry in entries
     ]
     runtimes = [None if name == own else name for name in _FOLDERS if name == own or name in others]
     for folder in library.folders() if runtimes else ():

@@ -151,12 +151,12 @@ def _joined(packed: Sequence[Packed]) -> list[Packed]:
     return found
 
 
-def is_compiled(dtype: NumberType, device: torch.device, kinds: frozenset[int], *, draft: bool) -> bool:
-    """Whether a model with matrices of these kinds stays in blocks on a CPU: a draft model whose numbers nobody chose.
+def is_compiled(dtype: NumberType, device: torch.device, kinds: frozenset[int]) -> bool:
+    """Whether a draft model with matrices of these kinds stays in blocks: on a CPU, where nobody chose its numbers.
 
     Its guesses are checked, so it may be the fastest; and what costs time is reading the weights, a third of bf16.
     """
-    if dtype != "auto" or not draft or device.type != "cpu" or not kinds <= _COMPILED:
+    if dtype != "auto" or device.type != "cpu" or not kinds <= _COMPILED:
         return False
     try:
         return bool(native.variants())

@@ -23,7 +23,7 @@ class PytorchRuntime(Runtime):
     def read_model(self, path: Path, dtype: NumberType = "auto", *, draft: bool = False) -> ModelFile:
         """See `Runtime`. From headers alone; the memory is what it takes on this runtime."""
         device = devices.choose(None)
-        if linear.is_compiled(dtype, device, files.kinds(path), draft=draft):
+        if draft and linear.is_compiled(dtype, device, files.kinds(path)):
             return files.read_model(path, torch.float32.itemsize, in_blocks=True, reordered=True)
         number = devices.number_type(dtype, device)
         return files.read_model(

@@ -58,7 +58,7 @@ class PytorchTarget(Target):
         self._ends: dict[frozenset[int], Tensor] = {}
         self._taps: tuple[int, ...] = ()
         try:
-            compiled = is_compiled(options.dtype, device, model.weights.kinds, draft=options.draft)
+            compiled = options.draft and is_compiled(options.dtype, device, model.weights.kinds)
             dtype = torch.float32 if compiled else devices.number_type(options.dtype, device)
             n_ctx = options.n_ctx or min(DEFAULT_CTX, model.spec.context or DEFAULT_CTX)
             with devices.memory_errors(options.path):
