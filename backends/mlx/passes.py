@@ -40,7 +40,7 @@ def rows(slots: Sequence[MlxSlot], drafts: Sequence[Draft]) -> list[Any]:
         if evaluated[-1]:
             parts.append((slot.memory, slot.missing(draft), shape))
         slot.ahead = None
-    rows_of = iter(memory.forward(parts))
+    rows_of = iter(memory.forward(parts, idle=not any(isinstance(draft.tokens, Chosen) for draft in drafts)))
     found = []
     for draft, ahead, is_there in zip(drafts, aheads, evaluated, strict=True):
         own = [] if ahead is None else [ahead.row[None]]

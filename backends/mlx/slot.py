@@ -92,9 +92,9 @@ class MlxSlot(CellSlot):
         """See `CellSlot`."""
         self._target.evaluate(self, ids)
 
-    def forward(self, ids: Sequence[int], branches: Branches | None = None) -> Any:
-        """Add cells for `ids`; gives their logits, float32 [n, V], on their way. branches: what they are in a tree."""
-        logits = self.memory.forward(mx.array([list(ids)], mx.int32), branches)
+    def forward(self, ids: Sequence[int], branches: Branches | None = None, *, idle: bool = False) -> Any:
+        """Add cells for `ids`; gives their logits, float32 [n, V], on their way. See `Memory.forward`."""
+        logits = self.memory.forward(mx.array([list(ids)], mx.int32), branches, idle=idle)
         self.cells.extend(ids)
         self.ahead = None
         return logits

@@ -104,9 +104,9 @@ class _Meter:
 
     def _built(self, own: Callable[..., Any], evaluate: Callable[..., None]) -> Callable[..., Any]:
         def call(model: Any, ids: Any, cache: Any = None) -> Any:
-            start = perf_counter()
+            start, evaluating = perf_counter(), self.spent.evaluating
             logits = own(model, ids, cache=cache)
-            self.spent.building += perf_counter() - start
+            self.spent.building += perf_counter() - start - (self.spent.evaluating - evaluating)
             if self._at_once:
                 evaluate(logits)
             return logits
