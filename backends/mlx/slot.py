@@ -127,9 +127,14 @@ class MlxSlot(CellSlot):
         return len(self.cells)
 
     def abandon(self) -> None:
-        """Forget what a pass that failed has left behind `committed`."""
+        """Forget what a pass that failed has left behind `committed`; more of it where the memory cannot do otherwise."""
         self.ahead = None
         del self.cells[self.memory.trim(max(0, len(self.committed) - 1)) :]
+
+    def catch_up(self) -> None:
+        """Evaluate what `abandon` forgot of `committed`, all but its last."""
+        if len(self.cells) < len(self.committed) - 1:
+            self.settle()
 
     def release(self) -> None:
         """See `CellSlot`."""

@@ -117,9 +117,11 @@ class MlxTarget(Target):
         self._check_drafts(items)
         slots = [cast(MlxSlot, slot) for slot, _, _ in items]
         drafts = [draft for _, draft, _ in items]
-        starts = [len(slot.cells) for slot in slots]
         try:
             with device.memory_errors(self.path):
+                for slot in slots:
+                    slot.catch_up()
+                starts = [len(slot.cells) for slot in slots]
                 if all(self._may_run_ahead(*item) for item in items):
                     return self._step_ahead(slots, [sampler for _, _, sampler in items])
                 begun = perf_counter()

@@ -2,7 +2,10 @@
 
     python -m pardec_chat.tests.benchmarks.mlx_steps TARGET [DRAFT] [--depth 3] [--steps 24]
 
-outside: with all that is asked of MLX computed there and then, a step without that and without the next column.
+outside: with all that is asked of MLX computed there and then, a step without that and without its building.
+warm: the same where the models' rows are given, so that nothing is built, and nothing computed but what is asked of the rows.
+Computing a pass on a CPU drives everything else out of its caches, and what runs next has to be fetched from memory again: the
+difference to the column before. A GPU leaves the CPU's caches alone.
 building: the graphs of its passes, made by the model's modules; on a CPU most of it are MLX's own stand-ins for what is one
 operation on a GPU.
 waits: in a step as it really runs, the time for which MLX had nothing to do, from the end of an evaluation that was waited for
@@ -13,7 +16,7 @@ Milliseconds, medians. n-gram has no counterpart in mlx-lm.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from statistics import median
@@ -50,11 +53,15 @@ class _Spent:
 
 
 class _Meter:
-    """Watches what is asked of MLX, and when. at_once: it is computed there and then."""
+    """Watches what is asked of MLX, and when.
 
-    def __init__(self, *, at_once: bool) -> None:
+    at_once: it is computed there and then. row: float32 [1, 1, V], what the models say of every token; None runs them.
+    """
+
+    def __init__(self, *, at_once: bool, row: Any | None = None) -> None:
         self.spent = _Spent()
         self._at_once = at_once
+        self._row = row
         self._idle_since: float | None = None
 
     @contextmanager
@@ -105,13 +112,21 @@ class _Meter:
     def _built(self, own: Callable[..., Any], evaluate: Callable[..., None]) -> Callable[..., Any]:
         def call(model: Any, ids: Any, cache: Any = None) -> Any:
             start, evaluating = perf_counter(), self.spent.evaluating
-            logits = own(model, ids, cache=cache)
+            logits = own(model, ids, cache=cache) if self._row is None else _given(self._row, ids.shape[1], cache)
             self.spent.building += perf_counter() - start - (self.spent.evaluating - evaluating)
             if self._at_once:
                 evaluate(logits)
             return logits
 
         return call
+
+
+def _given(row: Any, n: int, cache: Iterable[Any]) -> Any:
+    """`n` times `row`. The caches know of as many tokens, of which nothing is kept."""
+    nothing = mx.zeros((1, 1, n, 1))
+    for one in cache:
+        one.update_and_fetch(nothing, nothing)
+    return mx.broadcast_to(row, (1, n, row.shape[2]))
 
 
 def _ours(
@@ -155,14 +170,20 @@ def _spent(steps: Iterator[None], meter: _Meter, n: int) -> list[tuple[float, _S
     return found
 
 
-def _columns(steps_of: Callable[[_Meter], Iterator[None]], n: int) -> str:
+def _columns(steps_of: Callable[[_Meter], Iterator[None]], n: int, row: Any) -> str:
     meter = _Meter(at_once=True)
     at_once = _spent(steps_of(meter), meter, n)
-    outside = median(wall - one.building - one.evaluating for wall, one in at_once)
+    outside = _outside(at_once)
+    meter = _Meter(at_once=True, row=row)
+    warm = _outside(_spent(steps_of(meter), meter, n))
     building = median(one.building for _, one in at_once)
     meter = _Meter(at_once=False)
     waits = median(one.waiting for _, one in _spent(steps_of(meter), meter, n))
-    return " ".join(f"{seconds * 1e3:9.2f}" for seconds in (outside, building, waits))
+    return " ".join(f"{seconds * 1e3:9.2f}" for seconds in (outside, warm, building, waits))
+
+
+def _outside(steps: Sequence[tuple[float, _Spent]]) -> float:
+    return median(wall - one.building - one.evaluating for wall, one in steps)
 
 
 def main() -> None:
@@ -182,7 +203,9 @@ def main() -> None:
     model, guesser = (untouched(path) for path in paths)
     ids = chat(target, PROMPT)
     print(f"{target.name}, drafts by {draft.name}, {arguments.depth} a step; milliseconds a step")
-    print("way            outside  building     waits")
+    row = mx.random.normal((1, 1, target.vocabulary.size), key=mx.random.key(0))
+    mx.eval(row)
+    print("way            outside      warm  building     waits")
     for way in ("plain", "draft", "ngram"):
         made = {"draft": lambda: DraftModel(draft), "ngram": lambda: Ngram(2)}.get(way, lambda: None)()
 
@@ -192,11 +215,11 @@ def main() -> None:
         def theirs(meter: _Meter, way: str = way) -> Iterator[None]:
             return _theirs(model, guesser if way == "draft" else None, ids, arguments.depth, meter)
 
-        print(f"{way:5} here   {_columns(ours, arguments.steps)}", flush=True)
+        print(f"{way:5} here   {_columns(ours, arguments.steps, row)}", flush=True)
         if made is not None:
             made.close()
         if way != "ngram":
-            print(f"{way:5} mlx-lm {_columns(theirs, arguments.steps)}", flush=True)
+            print(f"{way:5} mlx-lm {_columns(theirs, arguments.steps, row)}", flush=True)
     target.close()
     draft.close()
 

@@ -596,6 +596,61 @@ def test_M04_a_shared_pass_that_finds_no_memory_leaves_every_conversation_as_it_
     assert [one.token_ids for one in both] == alone
 
 
+@pytest.mark.parametrize("arch", ["llama", "gemma3"])
+@pytest.mark.parametrize("n", [1, 2])
+def test_M04_a_pass_that_finds_no_memory_half_built_leaves_every_conversation_as_it_was(
+    load: LoadFolder, monkeypatch: pytest.MonkeyPatch, arch: str, n: int
+) -> None:
+    target = load(arch, slots=n)
+    prompts = [PROMPT * 3, [1, 77]][:n]
+    alone = [plain(target, prompt) for prompt in prompts]
+    live = [
+        begin(target, prompt, params=ON, drafter=Fixed(prompt + wrong_at(ids, 5)), depth=3, max_tokens=N)
+        for prompt, ids in zip(prompts, alone, strict=True)
+    ]
+    controller = Controller()
+
+    def fail(*arrays: Any) -> None:
+        raise RuntimeError("[malloc] Unable to allocate 1 bytes.")
+
+    for _ in range(4):
+        step(target, live, controller)
+        before = [list(one.slot.tokens) for one in live]
+        with monkeypatch.context() as broken:
+            broken.setattr(mx, "async_eval", fail)
+            with pytest.raises(OutOfMemory):
+                step(target, live, controller)
+        assert [list(one.slot.tokens) for one in live] == before
+    while waiting := [one for one in live if one.finish_reason is None]:
+        step(target, waiting, controller)
+    assert [one.token_ids for one in live] == alone
+
+
+@pytest.mark.parametrize(
+    ("drafted", "wanted"),
+    [("model", 1), ("given", 1), ("no", 0)],
+    ids=["a draft model's first pass", "a draft", "plain"],
+)
+def test_the_first_layers_are_begun_where_mlx_has_nothing_else_to_do(
+    load: LoadFolder, monkeypatch: pytest.MonkeyPatch, drafted: str, wanted: int
+) -> None:
+    bare = SamplingParams(temperature=0)
+    target = load("llama")
+    target.vocabulary.end_ids = frozenset()
+    drafter = {
+        "model": lambda: DraftModel(load("llama", draft=True)),
+        "given": lambda: Fixed(PROMPT + generate(target, PROMPT, params=bare, max_tokens=30).ids),
+        "no": lambda: None,
+    }[drafted]()
+    answer = begin(target, PROMPT, params=bare, drafter=drafter, depth=3, max_tokens=30)
+    controller, begun = Controller(), []
+    step(target, [answer], controller)
+    monkeypatch.setattr(mx, "async_eval", lambda *arrays: begun.append(arrays))
+    for _ in range(3):
+        step(target, [answer], controller)
+    assert len(begun) == 3 * wanted
+
+
 # Files
 
 
