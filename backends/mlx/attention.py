@@ -10,6 +10,9 @@ from mlx import nn
 #: Modules of mlx-lm whose attention is what `Attention` does, and in which a token's place counts nowhere else.
 _SUITED: Final = frozenset({"gemma3_text", "llama", "qwen2", "qwen3"})
 
+#: Computes what of a pass is built, without waiting for it.
+begin: Any = mx.async_eval
+
 
 def suits(model: Any) -> bool:
     """Whether mlx-lm's model can be prepared."""
@@ -44,7 +47,7 @@ class Attention(nn.Module):  # type: ignore[misc]
     def __call__(self, x: Any, mask: Any, cache: Any) -> Any:
         """x: [1, n, width]. mask: what `cache` made for this pass."""
         if self.begins and cache.common.idle:
-            mx.async_eval(x)
+            begin(x)
         n, places = x.shape[1], cache.offset
         queries = self._rotated(self.q_proj(x), self.heads, self.q_norm, places)
         keys = self._rotated(self.k_proj(x), self.kv_heads, self.k_norm, places)

@@ -33,6 +33,7 @@ from pardec_chat.backends.decoding.depth import Controller
 from pardec_chat.backends.decoding.loop import step
 from pardec_chat.backends.drafters.draft_model import DraftModel
 from pardec_chat.backends.drafters.ngram import Ngram
+from pardec_chat.backends.mlx import attention
 from pardec_chat.backends.mlx import passes as passes_module
 from pardec_chat.backends.mlx.runtime import make
 from pardec_chat.backends.mlx.target import MlxTarget
@@ -85,7 +86,8 @@ class _Meter:
             stack.enter_context(patch.object(mx, "eval", timed))
             ahead = timed if self._at_once else begun
             stack.enter_context(patch.object(mx, "async_eval", ahead))
-            stack.enter_context(patch.object(passes_module, "begin", ahead))
+            for module in (passes_module, attention):
+                stack.enter_context(patch.object(module, "begin", ahead))
             # It reads a row without `eval`.
             stack.enter_context(patch.object(MlxTarget, "_next", self._waited(MlxTarget._next)))
             for kind in {type(model) for model in models}:
