@@ -131,15 +131,17 @@ class MlxTarget(Target):
                     for logits, (_, _, sampler) in zip(found, items, strict=True)
                 ]
                 wanted = [found, [ids for ids in best if ids is not None]]
-                drafting = passes.drafting(drafts, wanted, begun)
-                # The one synchronisation of the step.
+                passes.begin(wanted)
+                # Meanwhile …
+                drafting = passes.drafting(drafts, begun)
+                for slot, draft in zip(slots, drafts, strict=True):
+                    slot.cells += [*slot.committed[len(slot.cells) :], *draft.tokens, *draft.probes.tokens]
+                # … up to the one synchronisation of the step.
                 mx.eval(wanted)
         except BaseException:
             for slot in slots:
                 slot.abandon()
             raise
-        for slot, draft in zip(slots, drafts, strict=True):
-            slot.cells += [*slot.committed[len(slot.cells) :], *draft.tokens, *draft.probes.tokens]
         verdicts = []
         for (_, draft, sampler), logits, ids, ms in zip(items, found, best, drafting, strict=True):
             verdict = acceptance.judge(draft, _rows_of(logits), sampler, None if ids is None else ids.tolist())

@@ -3,9 +3,9 @@
     python -m pardec_chat.tests.benchmarks.mlx_steps TARGET [DRAFT] [--depth 3] [--steps 24]
 
 outside: with all that is asked of MLX computed there and then, a step without that and without its building.
-warm: the same where the models' rows are given, so that nothing is built, and nothing computed but what is asked of the rows.
-Computing a pass on a CPU drives everything else out of its caches, and what runs next has to be fetched from memory again: the
-difference to the column before. A GPU leaves the CPU's caches alone.
+warm: the same where the models' rows are given, so that nothing is built, and nothing waited for but what is asked of the
+rows: the work itself. The difference to the column before is what code and data take to come from memory again, where the
+core that waited for a pass has slept, or worked for somebody else.
 building: the graphs of its passes, made by the model's modules; on a CPU most of it are MLX's own stand-ins for what is one
 operation on a GPU.
 waits: in a step as it really runs, the time for which MLX had nothing to do, from the end of an evaluation that was waited for
