@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import mlx.core as mx
 from mlx import nn
 
 #: Modules of mlx-lm whose attention is what `Attention` does, and in which a token's place counts nowhere else.
 _SUITED: Final = frozenset({"gemma3_text", "llama", "qwen2", "qwen3"})
+
+#: Computes what of a pass is built, without waiting for it.
+begin: Any = mx.async_eval
 
 
 def suits(model: Any) -> bool:
@@ -17,8 +21,8 @@ def suits(model: Any) -> bool:
 
 def prepare(model: Any) -> None:
     """Let a model that suits attend by its caches, all of which are `Rows` from then on."""
-    for layer in model.layers:
-        layer.self_attn = Attention(layer.self_attn)
+    for i, layer in enumerate(model.layers):
+        layer.self_attn = Attention(layer.self_attn, i)
 
 
 class Attention(nn.Module):  # type: ignore[misc]
@@ -26,10 +30,15 @@ class Attention(nn.Module):  # type: ignore[misc]
 
     mlx-lm's has all rows of a pass follow one another in one text and see one cache, or pads them to a batch of one length
     that grows and shrinks as one. Here a row has a place of its own, and its cache attends: see `Rows` and `Together`.
+
+    Where MLX has nothing else to do, what was built of a pass is begun while the rest is being built.
+    index: of its layer.
     """
 
-    def __init__(self, inner: Any) -> None:
+    def __init__(self, inner: Any, index: int) -> None:
         super().__init__()
+        #: Before the layers 1, 2, 4, 8 and so on: there is always as much to compute as there is to build, or more.
+        self.begins = index.bit_count() == 1
         self.q_proj, self.k_proj, self.v_proj, self.o_proj = inner.q_proj, inner.k_proj, inner.v_proj, inner.o_proj
         self.q_norm, self.k_norm = inner.get("q_norm"), inner.get("k_norm")
         self.rope, self.scale = inner.rope, inner.scale
@@ -37,6 +46,8 @@ class Attention(nn.Module):  # type: ignore[misc]
 
     def __call__(self, x: Any, mask: Any, cache: Any) -> Any:
         """x: [1, n, width]. mask: what `cache` made for this pass."""
+        if self.begins and cache.common.idle:
+            begin(x)
         n, places = x.shape[1], cache.offset
         queries = self._rotated(self.q_proj(x), self.heads, self.q_norm, places)
         keys = self._rotated(self.k_proj(x), self.kv_heads, self.k_norm, places)

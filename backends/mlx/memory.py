@@ -13,7 +13,7 @@ from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache
 
 from pardec_chat.backends.mlx.attention import suits
 from pardec_chat.backends.mlx.branches import Branches
-from pardec_chat.backends.mlx.rows import Rows, Together
+from pardec_chat.backends.mlx.rows import Common, Rows, Together
 from pardec_chat.backends.model_file import CacheKind
 
 
@@ -41,9 +41,10 @@ class Memory:
         self._begin()
 
     def _begin(self) -> None:
-        self.length = 0
+        self._common = Common()
+        common = self._common
         all_ours = suits(self._model)
-        self.layers: list[Any] = [_ours(cache, everywhere=all_ours) for cache in make_prompt_cache(self._model)]
+        self.layers: list[Any] = [_ours(one, common, everywhere=all_ours) for one in make_prompt_cache(self._model)]
         self._single = [one for layer in self.layers for one in _single(layer)]
         self._states = [one for one in self._single if isinstance(one, ArraysCache)]
         self._rows = [one for one in self._single if isinstance(one, Rows)]
@@ -51,6 +52,11 @@ class Memory:
         #: The state behind the last prompt, and that before the last draft.
         self._prompt: _Snapshot | None = None
         self._latest: _Snapshot | None = None
+
+    @property
+    def length(self) -> int:
+        """See `Memory`."""
+        return self._common.length
 
     @property
     def rewind(self) -> Literal["trim", "snapshot", "none"]:
@@ -80,23 +86,31 @@ class Memory:
         """The most tokens that a window gives to the next row, 0 without one."""
         return max((window.size() for window in self._windows), default=0)
 
-    def forward(self, ids: Any, branches: Branches | None = None) -> Any:
+    def forward(self, ids: Any, branches: Branches | None = None, *, idle: bool = False) -> Any:
         """Add tokens; gives their logits, float32 [n, V], neither of which is computed yet.
 
-        ids: int32 [1, n]. branches: what they are in a tree.
+        ids: int32 [1, n]. branches: what they are in a tree. idle: see `Common`.
         """
-        return forward([(self, ids, branches)])[0]
+        return forward([(self, ids, branches)], idle=idle)[0]
 
-    def _shape(self, branches: Branches | None, places: Any = None) -> None:
-        for one in self._rows:
-            one.branches, one.places = branches, places
-
-    def _alone(self, ids: Any, branches: Branches | None) -> Any:
-        self._shape(branches, None if branches is None else mx.array(branches.places(self.length).astype(np.int32)))
-        logits = self._model(ids, cache=self.layers)[0].astype(mx.float32)
-        self._shape(None)
-        self.length += ids.shape[1]
+    def _alone(self, ids: Any, branches: Branches | None, *, idle: bool) -> Any:
+        common = self._common
+        common.branches, common.idle = branches, idle
+        common.places = None if branches is None else mx.array(branches.places(common.length).astype(np.int32))
+        try:
+            logits = self._model(ids, cache=self.layers)[0].astype(mx.float32)
+        except BaseException:
+            self._recover()
+            raise
+        common.length += ids.shape[1]
         return logits
+
+    def _recover(self) -> None:
+        """Some layers have the rows of a pass that failed while it was built."""
+        if self.branches and not self._windows:
+            self._shorten(self.length)
+        else:
+            self._begin()
 
     def arrays(self) -> list[Any]:
         """Everything, for evaluation."""
@@ -120,10 +134,10 @@ class Memory:
         if self._states:
             n = 0 if snapshot is None else snapshot.length
         gone = self.length - n
-        if n == 0 or self.rewind == "none" or not all(one.can_trim(gone) for one in self._rows):
+        if n == 0 or self.rewind == "none" or not all(one.can_trim(gone) for one in self._windows):
             self._begin()
             return 0
-        for one in (*self._full, *self._rows):
+        for one in self._full:
             one.trim(gone)
         if snapshot is not None and self._states:
             for one, state in zip(self._states, snapshot.states, strict=True):
@@ -131,21 +145,25 @@ class Memory:
             self._latest = snapshot
             if self._prompt is not None and self._prompt.length > n:
                 self._prompt = None
-        self.length = n
+        self._shorten(n)
         return n
+
+    def _shorten(self, n: int) -> None:
+        self._common.length = n
+        self._common.trims += 1
 
     def keep(self, n: int, rows: Sequence[int]) -> None:
         """Of the tree behind the first `n` tokens keep `rows`, ascending."""
         for one in self._rows:
             one.keep(n, rows)
-        self.length = n + len(rows)
+        self._shorten(n + len(rows))
 
     def copy(self) -> Memory:
         """Another one with the same content."""
         twin = Memory(self._model)
         if twin.rewind == "none":
             return twin
-        twin.length, twin._prompt, twin._latest = self.length, self._prompt, self._latest
+        twin._common.length, twin._prompt, twin._latest = self.length, self._prompt, self._latest
         for mine, other in zip(twin._single, self._single, strict=True):
             if isinstance(other, Rows):
                 mine.copy_from(other)
@@ -159,7 +177,7 @@ class Memory:
         """Let go of the model and of everything kept."""
         self._model = self._prompt = self._latest = None
         self.layers, self._single, self._states, self._rows, self._full = [], [], [], [], []
-        self.length = 0
+        self._common = Common()
 
     def sizes(self) -> tuple[int, int, int, int]:
         """Numbers kept for a token by full caches, and by windows; tokens of the longest window; numbers of states.
@@ -172,37 +190,42 @@ class Memory:
         return full, windowed, max((one.max_size or 0 for one in self._windows), default=0), states
 
 
-def forward(parts: Sequence[Part]) -> list[Any]:
+def forward(parts: Sequence[Part], *, idle: bool = False) -> list[Any]:
     """Add tokens to memories of one model; gives the logits of each, float32 [n, V], none of which are computed yet.
 
     Where the model suits they share a pass, so that its weights are read once; else each goes through one of its own.
+    idle: see `Common`.
     """
     if len(parts) < 2 or not all(memory.branches for memory, _, _ in parts):
-        return [memory._alone(ids, branches) for memory, ids, branches in parts]
+        return [memory._alone(ids, branches, idle=idle) for memory, ids, branches in parts]
     counts = [ids.shape[1] for _, ids, _ in parts]
     places = []
     for (memory, _, branches), n in zip(parts, counts, strict=True):
-        memory._shape(branches)
         length = memory.length
+        memory._common.branches, memory._common.idle = branches, idle
         places.append(np.arange(length, length + n) if branches is None else branches.places(length))
     stand = mx.array(np.concatenate(places).astype(np.int32))
     layers = [Together(rows, counts, stand) for rows in zip(*(memory._rows for memory, _, _ in parts), strict=True)]
     ids = mx.concatenate([ids for _, ids, _ in parts], axis=1)
-    logits = parts[0][0]._model(ids, cache=layers)[0].astype(mx.float32)
+    try:
+        logits = parts[0][0]._model(ids, cache=layers)[0].astype(mx.float32)
+    except BaseException:
+        for memory, _, _ in parts:
+            memory._recover()
+        raise
     for (memory, _, _), n in zip(parts, counts, strict=True):
-        memory._shape(None)
-        memory.length += n
+        memory._common.length += n
     return list(mx.split(logits, list(accumulate(counts))[:-1]))
 
 
-def _ours(cache: Any, *, everywhere: bool) -> Any:
+def _ours(cache: Any, common: Common, *, everywhere: bool) -> Any:
     """A layer's cache with windows that can be taken back. everywhere: full ones are ours too."""
     if type(cache) is RotatingKVCache and cache.keep == 0:
-        return Rows(cache.max_size)
+        return Rows(cache.max_size, common)
     if type(cache) is KVCache and everywhere:
-        return Rows()
+        return Rows(None, common)
     if type(cache) is CacheList:
-        return CacheList(*(_ours(one, everywhere=everywhere) for one in cache.caches))
+        return CacheList(*(_ours(one, common, everywhere=everywhere) for one in cache.caches))
     return cache
 
 

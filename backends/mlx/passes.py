@@ -40,7 +40,10 @@ def rows(slots: Sequence[MlxSlot], drafts: Sequence[Draft]) -> list[Any]:
         if evaluated[-1]:
             parts.append((slot.memory, slot.missing(draft), shape))
         slot.ahead = None
-    rows_of = iter(memory.forward(parts))
+    busy = any(ahead is not None for ahead in aheads) or any(
+        isinstance(draft.tokens, Chosen) and draft.tokens.array is not None for draft in drafts
+    )
+    rows_of = iter(memory.forward(parts, idle=not busy))
     found = []
     for draft, ahead, is_there in zip(drafts, aheads, evaluated, strict=True):
         own = [] if ahead is None else [ahead.row[None]]
@@ -54,12 +57,10 @@ def rows(slots: Sequence[MlxSlot], drafts: Sequence[Draft]) -> list[Any]:
     return found
 
 
-def drafting(drafts: Sequence[Draft], wanted: object, since: float) -> list[float]:
-    """Milliseconds from `since` on in which each draft was still being chosen. Computes `wanted` behind them meanwhile."""
+def drafting(drafts: Sequence[Draft], since: float) -> list[float]:
+    """Milliseconds from `since` on in which each draft was still being chosen."""
     found = [0.0] * len(drafts)
     late = [i for i, draft in enumerate(drafts) if isinstance(draft.tokens, Chosen)]
-    if late:
-        begin(wanted)
     for i in late:
         _ = drafts[i].tokens[0]
         now = perf_counter()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final
 
@@ -17,6 +18,23 @@ SLACK: Final = 64
 _STEP: Final = 256
 
 
+@dataclass(slots=True)
+class Common:
+    """What is the same for all layers of a memory, so that nothing has to be told to each of them.
+
+    length: tokens that they hold behind a pass; a layer that has more takes them away when it is used next. trims: how often
+    tokens were taken away.
+    Of the next pass: branches, what its rows are in a tree, None in a chain; places, where in the text they stand then, int32
+    [n]; idle: MLX computes nothing before it, see `Attention`.
+    """
+
+    length: int = 0
+    trims: int = 0
+    branches: Branches | None = None
+    places: Any = None
+    idle: bool = False
+
+
 class Rows:
     """Stands in for mlx-lm's `KVCache`, which knows no trees, and for `RotatingKVCache`, whose ring forgets what a rejected
     draft has overwritten.
@@ -27,17 +45,16 @@ class Rows:
         rows      … oldest kept │ window - 1 │ n new │ free
         given                   └────────────────────┘
 
-    max_size: tokens that a row sees, itself included; None for all. branches: what the rows of the next pass are in a tree,
-    None in a chain. places: where in the text they stand then.
+    max_size: tokens that a row sees, itself included; None for all.
     """
 
-    def __init__(self, max_size: int | None = None) -> None:
+    def __init__(self, max_size: int | None = None, common: Common | None = None) -> None:
         self.max_size = max_size
-        self.branches: Branches | None = None
-        self.places: Any = None
+        self.common = common or Common()
+        self._trims = self.common.trims
         self.keys: Any = None
         self.values: Any = None
-        self.length = 0
+        self._length = 0
         self._end = 0
         #: Of the rows, those that the last pass added, and nodes of its tree before them.
         self._newest = 0
@@ -45,12 +62,20 @@ class Rows:
     @property
     def offset(self) -> Any:
         """Tokens ever added, as mlx-lm's models read it to place a pass; in a tree the place of each of its rows."""
-        return self.length if self.branches is None else self.places
+        self._follow()
+        return self._length if self.common.branches is None else self.common.places
+
+    def _follow(self) -> None:
+        """Take away what `common` no longer has."""
+        if self._trims != self.common.trims:
+            self._trims = self.common.trims
+            self.trim(self._length - self.common.length)
 
     def update_and_fetch(self, keys: Any, values: Any) -> tuple[Any, Any]:
         """Add the rows of a pass, [B, heads, n, head]; gives those that it may see."""
-        n = keys.shape[2]
-        before = 0 if self.branches is None else self.branches.before
+        self._follow()
+        n, branches = keys.shape[2], self.common.branches
+        before = 0 if branches is None else branches.before
         if self.keys is None or self._end + n > self.keys.shape[2]:
             kept = self._end if self.max_size is None else min(self._end, self.max_size - 1 + SLACK + before)
             free = -(-(kept + n) // _STEP) * _STEP - kept
@@ -62,7 +87,7 @@ class Rows:
         self.keys[..., self._end : self._end + n, :] = keys
         self.values[..., self._end : self._end + n, :] = values
         self._end += n
-        self.length += n
+        self._length += n
         self._newest = before + n
         return self.keys_and_values()
 
@@ -86,9 +111,11 @@ class Rows:
 
     def make_mask(self, n: int, window_size: int | None = None, return_array: bool = False) -> Any:
         """Which of the rows that it will be given each of the `n` rows of the next pass sees, in the form mlx-lm wants."""
+        self._follow()
         window = min((size for size in (window_size, self.max_size) if size is not None), default=None)
-        if self.branches is not None:
-            return self.branches.mask(self._visible(self._end - self.branches.before), window)
+        branches = self.common.branches
+        if branches is not None:
+            return branches.mask(self._visible(self._end - branches.before), window)
         before = self._visible(self._end)
         if n == 1:
             hidden = 0 if window is None else before + 1 - window
@@ -99,27 +126,30 @@ class Rows:
 
     def can_trim(self, n: int) -> bool:
         """Whether all that the next row sees is still there without the last `n`."""
-        return self._end - n >= self._visible(self.length - n)
+        self._follow()
+        return self._end - n >= self._visible(self._length - n)
 
     def trim(self, n: int) -> int:
         """Take the last `n` away."""
         self._end -= n
-        self.length -= n
+        self._length -= n
         self._newest = 0
         return n
 
     def keep(self, n: int, rows: Sequence[int]) -> None:
         """Of what was added behind the first `n` keep `rows`, ascending."""
-        first = self._end - (self.length - n)
+        self._follow()
+        first = self._end - (self._length - n)
         if list(rows) != list(range(len(rows))):
             chosen, to = mx.array([first + row for row in rows]), slice(first, first + len(rows))
             self.keys[..., to, :] = self.keys[..., chosen, :]
             self.values[..., to, :] = self.values[..., chosen, :]
-        self.trim(self.length - n - len(rows))
+        self.trim(self._length - n - len(rows))
 
     def copy_from(self, other: Rows) -> None:
         """Become equal to `other`; neither sees what the other adds."""
-        self.length, self._end, self._newest = other.length, other._end, other._newest
+        other._follow()
+        self._length, self._end, self._newest = other._length, other._end, other._newest
         self.keys, self.values = (None, None) if other.keys is None else (mx.array(other.keys), mx.array(other.values))
 
     @property
@@ -129,6 +159,7 @@ class Rows:
 
     def size(self) -> int:
         """Tokens that the next row could see beside itself and those of its pass."""
+        self._follow()
         return self._visible(self._end)
 
     def empty(self) -> bool:
@@ -151,6 +182,7 @@ class Together:
 
     def __init__(self, rows: Sequence[Rows], counts: Sequence[int], places: Any) -> None:
         self._rows = rows
+        self.common = rows[0].common
         self._counts = counts
         self._ends = list(accumulate(counts))[:-1]
         self.offset = places

@@ -92,9 +92,9 @@ class MlxSlot(CellSlot):
         """See `CellSlot`."""
         self._target.evaluate(self, ids)
 
-    def forward(self, ids: Sequence[int], branches: Branches | None = None) -> Any:
-        """Add cells for `ids`; gives their logits, float32 [n, V], on their way. branches: what they are in a tree."""
-        logits = self.memory.forward(mx.array([list(ids)], mx.int32), branches)
+    def forward(self, ids: Sequence[int], branches: Branches | None = None, *, idle: bool = False) -> Any:
+        """Add cells for `ids`; gives their logits, float32 [n, V], on their way. See `Memory.forward`."""
+        logits = self.memory.forward(mx.array([list(ids)], mx.int32), branches, idle=idle)
         self.cells.extend(ids)
         self.ahead = None
         return logits
@@ -127,9 +127,14 @@ class MlxSlot(CellSlot):
         return len(self.cells)
 
     def abandon(self) -> None:
-        """Forget what a pass that failed has left behind `committed`."""
+        """Forget what a pass that failed has left behind `committed`; more of it where the memory cannot do otherwise."""
         self.ahead = None
         del self.cells[self.memory.trim(max(0, len(self.committed) - 1)) :]
+
+    def catch_up(self) -> None:
+        """Evaluate what `abandon` forgot of `committed`, all but its last."""
+        if len(self.cells) < len(self.committed) - 1:
+            self.settle()
 
     def release(self) -> None:
         """See `CellSlot`."""

@@ -109,7 +109,7 @@ class MlxTarget(Target):
     def evaluate(self, slot: MlxSlot, ids: Sequence[int]) -> None:
         """Add cells for `ids` (at most `chunk`), without logits."""
         with device.memory_errors(self.path):
-            slot.forward(ids)
+            slot.forward(ids, idle=True)
             mx.eval(slot.memory.arrays())
 
     def verify(self, items: Sequence[tuple[Slot, Draft, Sampler]]) -> list[Verdict]:
@@ -117,9 +117,11 @@ class MlxTarget(Target):
         self._check_drafts(items)
         slots = [cast(MlxSlot, slot) for slot, _, _ in items]
         drafts = [draft for _, draft, _ in items]
-        starts = [len(slot.cells) for slot in slots]
         try:
             with device.memory_errors(self.path):
+                for slot in slots:
+                    slot.catch_up()
+                starts = [len(slot.cells) for slot in slots]
                 if all(self._may_run_ahead(*item) for item in items):
                     return self._step_ahead(slots, [sampler for _, _, sampler in items])
                 begun = perf_counter()
@@ -129,15 +131,17 @@ class MlxTarget(Target):
                     for logits, (_, _, sampler) in zip(found, items, strict=True)
                 ]
                 wanted = [found, [ids for ids in best if ids is not None]]
-                drafting = passes.drafting(drafts, wanted, begun)
-                # The one synchronisation of the step.
+                passes.begin(wanted)
+                # Meanwhile …
+                drafting = passes.drafting(drafts, begun)
+                for slot, draft in zip(slots, drafts, strict=True):
+                    slot.cells += [*slot.committed[len(slot.cells) :], *draft.tokens, *draft.probes.tokens]
+                # … up to the one synchronisation of the step.
                 mx.eval(wanted)
         except BaseException:
             for slot in slots:
                 slot.abandon()
             raise
-        for slot, draft in zip(slots, drafts, strict=True):
-            slot.cells += [*slot.committed[len(slot.cells) :], *draft.tokens, *draft.probes.tokens]
         verdicts = []
         for (_, draft, sampler), logits, ids, ms in zip(items, found, best, drafting, strict=True):
             verdict = acceptance.judge(draft, _rows_of(logits), sampler, None if ids is None else ids.tolist())
@@ -161,7 +165,7 @@ class MlxTarget(Target):
     def _step_ahead(self, slots: Sequence[MlxSlot], samplers: Sequence[Sampler]) -> list[Verdict]:
         """A plain step whose tokens stay on the device until the pass behind them has been begun, as mlx-lm decodes."""
         late = [slot for slot in slots if slot.ahead is None]
-        rows = memory.forward([(slot.memory, slot.missing(NO_DRAFT), None) for slot in late])
+        rows = memory.forward([(slot.memory, slot.missing(NO_DRAFT), None) for slot in late], idle=True)
         for slot, one in zip(late, rows, strict=True):
             slot.cells += slot.committed[len(slot.cells) :]
             slot.ahead = passes.begun(one[-1])
@@ -215,7 +219,7 @@ class MlxTarget(Target):
             return NO_DRAFT
         chosen: list[Any] = []
         with device.memory_errors(self.path):
-            row = slot.forward(ids[len(slot.cells) :])[-1]
+            row = slot.forward(ids[len(slot.cells) :], idle=True)[-1]
             slot.memory.save()
             try:
                 while True:
@@ -243,7 +247,8 @@ class MlxTarget(Target):
         def evaluate(tokens: Sequence[int], behind: Sequence[int], _level: int) -> list[Logits]:
             parents.extend(behind)
             with device.memory_errors(self.path):
-                logits = slot.memory.forward(mx.array([list(tokens)], mx.int32), branches.level(parents, len(tokens)))
+                shape = branches.level(parents, len(tokens))
+                logits = slot.memory.forward(mx.array([list(tokens)], mx.int32), shape, idle=True)
                 return list(np.array(logits, copy=False))
 
         try:
@@ -254,7 +259,7 @@ class MlxTarget(Target):
     def _next(self, slot: MlxSlot, missing: Sequence[int]) -> Logits:
         """Evaluate `missing` behind the cells; the logits after the last of them."""
         with device.memory_errors(self.path):
-            row: Logits = np.array(slot.forward(missing)[-1], copy=False)
+            row: Logits = np.array(slot.forward(missing, idle=True)[-1], copy=False)
         return row
 
     def close(self) -> None:

@@ -2,7 +2,10 @@
 
     python -m pardec_chat.tests.benchmarks.mlx_steps TARGET [DRAFT] [--depth 3] [--steps 24]
 
-outside: with all that is asked of MLX computed there and then, a step without that and without the next column.
+outside: with all that is asked of MLX computed there and then, a step without that and without its building.
+warm: the same where the models' rows are given, so that nothing is built, and nothing waited for but what is asked of the
+rows: the work itself. The difference to the column before is what code and data take to come from memory again, where the
+core that waited for a pass has slept, or worked for somebody else.
 building: the graphs of its passes, made by the model's modules; on a CPU most of it are MLX's own stand-ins for what is one
 operation on a GPU.
 waits: in a step as it really runs, the time for which MLX had nothing to do, from the end of an evaluation that was waited for
@@ -13,7 +16,7 @@ Milliseconds, medians. n-gram has no counterpart in mlx-lm.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from statistics import median
@@ -30,6 +33,7 @@ from pardec_chat.backends.decoding.depth import Controller
 from pardec_chat.backends.decoding.loop import step
 from pardec_chat.backends.drafters.draft_model import DraftModel
 from pardec_chat.backends.drafters.ngram import Ngram
+from pardec_chat.backends.mlx import attention
 from pardec_chat.backends.mlx import passes as passes_module
 from pardec_chat.backends.mlx.runtime import make
 from pardec_chat.backends.mlx.target import MlxTarget
@@ -50,11 +54,15 @@ class _Spent:
 
 
 class _Meter:
-    """Watches what is asked of MLX, and when. at_once: it is computed there and then."""
+    """Watches what is asked of MLX, and when.
 
-    def __init__(self, *, at_once: bool) -> None:
+    at_once: it is computed there and then. row: float32 [1, 1, V], what the models say of every token; None runs them.
+    """
+
+    def __init__(self, *, at_once: bool, row: Any | None = None) -> None:
         self.spent = _Spent()
         self._at_once = at_once
+        self._row = row
         self._idle_since: float | None = None
 
     @contextmanager
@@ -78,7 +86,8 @@ class _Meter:
             stack.enter_context(patch.object(mx, "eval", timed))
             ahead = timed if self._at_once else begun
             stack.enter_context(patch.object(mx, "async_eval", ahead))
-            stack.enter_context(patch.object(passes_module, "begin", ahead))
+            for module in (passes_module, attention):
+                stack.enter_context(patch.object(module, "begin", ahead))
             # It reads a row without `eval`.
             stack.enter_context(patch.object(MlxTarget, "_next", self._waited(MlxTarget._next)))
             for kind in {type(model) for model in models}:
@@ -104,14 +113,22 @@ class _Meter:
 
     def _built(self, own: Callable[..., Any], evaluate: Callable[..., None]) -> Callable[..., Any]:
         def call(model: Any, ids: Any, cache: Any = None) -> Any:
-            start = perf_counter()
-            logits = own(model, ids, cache=cache)
-            self.spent.building += perf_counter() - start
+            start, evaluating = perf_counter(), self.spent.evaluating
+            logits = own(model, ids, cache=cache) if self._row is None else _given(self._row, ids.shape[1], cache)
+            self.spent.building += perf_counter() - start - (self.spent.evaluating - evaluating)
             if self._at_once:
                 evaluate(logits)
             return logits
 
         return call
+
+
+def _given(row: Any, n: int, cache: Iterable[Any]) -> Any:
+    """`n` times `row`. The caches know of as many tokens, of which nothing is kept."""
+    nothing = mx.zeros((1, 1, n, 1))
+    for one in cache:
+        one.update_and_fetch(nothing, nothing)
+    return mx.broadcast_to(row, (1, n, row.shape[2]))
 
 
 def _ours(
@@ -155,14 +172,20 @@ def _spent(steps: Iterator[None], meter: _Meter, n: int) -> list[tuple[float, _S
     return found
 
 
-def _columns(steps_of: Callable[[_Meter], Iterator[None]], n: int) -> str:
+def _columns(steps_of: Callable[[_Meter], Iterator[None]], n: int, row: Any) -> str:
     meter = _Meter(at_once=True)
     at_once = _spent(steps_of(meter), meter, n)
-    outside = median(wall - one.building - one.evaluating for wall, one in at_once)
+    outside = _outside(at_once)
+    meter = _Meter(at_once=True, row=row)
+    warm = _outside(_spent(steps_of(meter), meter, n))
     building = median(one.building for _, one in at_once)
     meter = _Meter(at_once=False)
     waits = median(one.waiting for _, one in _spent(steps_of(meter), meter, n))
-    return " ".join(f"{seconds * 1e3:9.2f}" for seconds in (outside, building, waits))
+    return " ".join(f"{seconds * 1e3:9.2f}" for seconds in (outside, warm, building, waits))
+
+
+def _outside(steps: Sequence[tuple[float, _Spent]]) -> float:
+    return median(wall - one.building - one.evaluating for wall, one in steps)
 
 
 def main() -> None:
@@ -182,7 +205,9 @@ def main() -> None:
     model, guesser = (untouched(path) for path in paths)
     ids = chat(target, PROMPT)
     print(f"{target.name}, drafts by {draft.name}, {arguments.depth} a step; milliseconds a step")
-    print("way            outside  building     waits")
+    row = mx.random.normal((1, 1, target.vocabulary.size), key=mx.random.key(0))
+    mx.eval(row)
+    print("way            outside      warm  building     waits")
     for way in ("plain", "draft", "ngram"):
         made = {"draft": lambda: DraftModel(draft), "ngram": lambda: Ngram(2)}.get(way, lambda: None)()
 
@@ -192,11 +217,11 @@ def main() -> None:
         def theirs(meter: _Meter, way: str = way) -> Iterator[None]:
             return _theirs(model, guesser if way == "draft" else None, ids, arguments.depth, meter)
 
-        print(f"{way:5} here   {_columns(ours, arguments.steps)}", flush=True)
+        print(f"{way:5} here   {_columns(ours, arguments.steps, row)}", flush=True)
         if made is not None:
             made.close()
         if way != "ngram":
-            print(f"{way:5} mlx-lm {_columns(theirs, arguments.steps)}", flush=True)
+            print(f"{way:5} mlx-lm {_columns(theirs, arguments.steps, row)}", flush=True)
     target.close()
     draft.close()
 

@@ -18,7 +18,7 @@ import mlx.core as mx
 from mlx_lm import utils as mlx_lm
 from mlx_lm.models.cache import make_prompt_cache
 
-from pardec_chat.backends.base import Draft, LoadOptions, Method, Runtime
+from pardec_chat.backends.base import Draft, Drafter, LoadOptions, Method, Runtime
 from pardec_chat.backends.decoding.depth import Controller
 from pardec_chat.backends.decoding.loop import step
 from pardec_chat.backends.decoding.params import SamplingParams
@@ -29,7 +29,7 @@ from pardec_chat.backends.drafters.ngram import Ngram
 from pardec_chat.backends.errors import BadSetting, LoadGivenUp, ModelUnreadable, OutOfMemory
 from pardec_chat.backends.gguf.header import Header, Tensor
 from pardec_chat.backends.machine import Device, Machine
-from pardec_chat.backends.mlx import device
+from pardec_chat.backends.mlx import attention, device
 from pardec_chat.backends.mlx import passes as passes_module
 from pardec_chat.backends.mlx.branches import behind_last
 from pardec_chat.backends.mlx.memory import Memory, forward
@@ -594,6 +594,62 @@ def test_M04_a_shared_pass_that_finds_no_memory_leaves_every_conversation_as_it_
     while both[0].finish_reason is None:
         step(target, both, controller)
     assert [one.token_ids for one in both] == alone
+
+
+@pytest.mark.parametrize("arch", ["llama", "gemma3"])
+@pytest.mark.parametrize("n", [1, 2])
+def test_M04_a_pass_that_finds_no_memory_half_built_leaves_every_conversation_as_it_was(
+    load: LoadFolder, monkeypatch: pytest.MonkeyPatch, arch: str, n: int
+) -> None:
+    target = load(arch, slots=n)
+    prompts = [PROMPT * 3, [1, 77]][:n]
+    alone = [plain(target, prompt) for prompt in prompts]
+    live = [
+        begin(target, prompt, params=ON, drafter=Fixed(prompt + wrong_at(ids, 5)), depth=3, max_tokens=N)
+        for prompt, ids in zip(prompts, alone, strict=True)
+    ]
+    controller = Controller()
+
+    def fail(*arrays: Any) -> None:
+        raise RuntimeError("[malloc] Unable to allocate 1 bytes.")
+
+    for _ in range(4):
+        step(target, live, controller)
+        before = [list(one.slot.tokens) for one in live]
+        with monkeypatch.context() as broken:
+            broken.setattr(attention, "begin", fail)
+            with pytest.raises(OutOfMemory):
+                step(target, live, controller)
+        assert [list(one.slot.tokens) for one in live] == before
+    while waiting := [one for one in live if one.finish_reason is None]:
+        step(target, waiting, controller)
+    assert [one.token_ids for one in live] == alone
+
+
+@pytest.mark.parametrize(
+    ("drafted", "wanted"),
+    [("model", 1), ("given", 1), ("no", 0)],
+    ids=["a draft model's first pass", "a draft", "plain"],
+)
+def test_the_first_layers_are_begun_where_mlx_has_nothing_else_to_do(
+    load: LoadFolder, monkeypatch: pytest.MonkeyPatch, drafted: str, wanted: int
+) -> None:
+    bare = SamplingParams(temperature=0)
+    target = load("llama")
+    target.vocabulary.end_ids = frozenset()
+    drafter: Drafter | None = None
+    if drafted == "model":
+        drafter = DraftModel(load("llama", draft=True))
+    elif drafted == "given":
+        drafter = Fixed(PROMPT + generate(target, PROMPT, params=bare, max_tokens=30).ids)
+    answer = begin(target, PROMPT, params=bare, drafter=drafter, depth=3, max_tokens=30)
+    controller = Controller()
+    begun: list[Any] = []
+    step(target, [answer], controller)
+    monkeypatch.setattr(attention, "begin", begun.append)
+    for _ in range(3):
+        step(target, [answer], controller)
+    assert len(begun) == 3 * wanted
 
 
 # Files
