@@ -7,6 +7,7 @@
 
 struct Simd {
     static constexpr int W = 8;
+    static constexpr int kTogether = 2;  // rows whose sums fit into the registers
 #ifdef __AVXVNNI__
     static constexpr int kOffset = 128;
 #else
@@ -16,6 +17,8 @@ struct Simd {
     using F = __m256;
 
     static I load(const void * p) { return _mm256_loadu_si256((const __m256i *)p); }
+    // What is in it has to be there now.
+    static void pin(I & a) { __asm__ volatile("" : "+x"(a)); }
     static void store(void * p, I a) { _mm256_storeu_si256((__m256i *)p, a); }
     static I zero() { return _mm256_setzero_si256(); }
     static I set(int32_t a) { return _mm256_set1_epi32(a); }

@@ -7,11 +7,14 @@
 
 struct Simd {
     static constexpr int W = 16;
+    static constexpr int kTogether = 8;  // rows whose sums fit into the registers
     static constexpr int kOffset = 128;  // what `dot_signed` adds to each weight
     using I = __m512i;
     using F = __m512;
 
     static I load(const void * p) { return _mm512_loadu_si512(p); }
+    // What is in it has to be there now.
+    static void pin(I & a) { __asm__ volatile("" : "+v"(a)); }
     static void store(void * p, I a) { _mm512_storeu_si512(p, a); }
     static I zero() { return _mm512_setzero_si512(); }
     static I set(int32_t a) { return _mm512_set1_epi32(a); }

@@ -7,11 +7,14 @@
 
 struct Simd {
     static constexpr int W = 4;
+    static constexpr int kTogether = 4;  // rows whose sums fit into the registers
     static constexpr int kOffset = 0;
     using I = int32x4_t;
     using F = float32x4_t;
 
     static I load(const void * p) { return vreinterpretq_s32_u8(vld1q_u8((const uint8_t *)p)); }
+    // What is in it has to be there now.
+    static void pin(I & a) { __asm__ volatile("" : "+w"(a)); }
     static void store(void * p, I a) { vst1q_u8((uint8_t *)p, vreinterpretq_u8_s32(a)); }
     static I zero() { return vdupq_n_s32(0); }
     static I set(int32_t a) { return vdupq_n_s32(a); }

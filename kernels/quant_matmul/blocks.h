@@ -1,0 +1,158 @@
+// Blocks of one tile as lanes of a register: weights, two groups of four at a time, and scales. See `VARIANTS` in setup.py.
+#pragma once
+
+#include "quant_matmul.h"
+
+#if defined(PARDEC_AMX) || defined(PARDEC_AVX512VNNI)
+#include "simd_avx512.h"
+#elif defined(PARDEC_NEON)
+#include "simd_neon.h"
+#else
+#include "simd_avx2.h"
+#endif
+
+namespace quant {
+namespace {
+
+constexpr int W = Simd::W;
+using I = Simd::I;
+using F = Simd::F;
+
+struct Batch {
+    const Row * rows;
+    int n;
+    int64_t stride;  // from one row to the next, where it is always the same; 0 otherwise
+};
+
+// Weights come from far away, and once: they are asked into the second cache so many bytes ahead.
+constexpr size_t kAhead = 8192;
+
+// A load that stays where it is written, between the products: compilers gather the loads of a block in one place, and
+// memory then has nothing to do while its products are computed (a fifth of the time of four rows).
+inline I load_here(const uint8_t * p) {
+    __builtin_prefetch(p + kAhead, 0, 2);
+    I q;
+    __asm__ volatile("vmovdqu64 %1, %0" : "=v"(q) : "m"(*(const I *)p));
+    return q;
+}
+
+template <int byte> I scale_of(I dword) {
+    return Simd::bits(Simd::shr<8 * byte>(dword), 0xff);
+}
+
+template <int byte> I signed_scale_of(I dword) {
+    return Simd::sar<24>(Simd::shl<24 - 8 * byte>(dword));
+}
+
+// Groups of four weights of each row, from the low nibbles of a line and from the high ones.
+struct Pair {
+    I low, high;
+};
+
+// ---- Q4_K, Q5_K. Of quarter c group g of 0…7, and the one that lies 32 weights behind.
+
+template <bool five, int c> inline Pair pair_4k(const uint8_t * p, int g) {
+    constexpr int first = five ? 12 : 4, up = c < 2 ? 4 - 2 * c : 0, down = c < 2 ? 0 : 2 * c - 4;
+    const I q = load_here(p + (first + 8 * c + g) * 64);
+    Pair pair{Simd::bits(q, 0x0f0f0f0f), Simd::bits(Simd::shr<4>(q), 0x0f0f0f0f)};
+    if constexpr (five) {  // bit 2c of each byte goes with the low nibble, the next one with the high nibble
+        const I h = c ? Simd::load(p + (4 + g) * 64) : load_here(p + (4 + g) * 64);
+        pair.low = Simd::either(pair.low, Simd::bits(Simd::shr<down>(Simd::shl<up>(h)), 0x10101010));
+        pair.high = Simd::either(pair.high, Simd::bits(c < 2 ? Simd::shl<up ? up - 1 : 0>(h) : Simd::shr<down + 1>(h), 0x10101010));
+    }
+    return pair;
+}
+
+// Six-bit scales and minima, the upper two bits of the last four in the top bits of the first four.
+struct Scales4k {
+    I scales[2], minima[2];
+
+    explicit Scales4k(const uint8_t * p) {
+        const I s = Simd::load(p + 64), m = Simd::load(p + 128), both = Simd::load(p + 192);
+        scales[0] = Simd::bits(s, 0x3f3f3f3f);
+        minima[0] = Simd::bits(m, 0x3f3f3f3f);
+        scales[1] = Simd::either(Simd::bits(both, 0x0f0f0f0f), Simd::bits(Simd::shr<2>(s), 0x30303030));
+        minima[1] = Simd::either(Simd::bits(Simd::shr<4>(both), 0x0f0f0f0f), Simd::bits(Simd::shr<2>(m), 0x30303030));
+    }
+};
+
+// The sum of the minima of a block, each times the sum of its activations.
+inline I minima_4k(const I (&minima)[2], const int16_t * sums32) {
+    const I sum = Simd::dot_pairs(Simd::dot_pairs(Simd::zero(), Simd::unsigned_pair<0>(minima[0]), sums32),
+                                  Simd::unsigned_pair<1>(minima[0]), sums32 + 2);
+    return Simd::dot_pairs(Simd::dot_pairs(sum, Simd::unsigned_pair<0>(minima[1]), sums32 + 4), Simd::unsigned_pair<1>(minima[1]),
+                           sums32 + 6);
+}
+
+// The output of a block: product and minimum are exact.
+inline F term_4k(const uint8_t * p, I product, I minimum, float scale) {
+    const I dm = Simd::load(p);
+    const F x = Simd::setf(scale);
+    return Simd::subf(Simd::mulf(Simd::floats(product), Simd::mulf(Simd::low_half(dm), x)),
+                      Simd::mulf(Simd::floats(minimum), Simd::mulf(Simd::high_half(dm), x)));
+}
+
+// ---- Q6_K. Of 32 weights (a half of the block, one side of it) group g of 0…7, and the one that lies 64 weights behind.
+
+template <int half, int side> inline Pair pair_6k(const uint8_t * p, int g) {
+    const I q = load_here(p + (16 * half + 8 * side + g) * 64);
+    const uint8_t * const upper = p + (32 + 8 * half + g) * 64;
+    const I h = side ? Simd::load(upper) : load_here(upper);
+    return {Simd::either(Simd::bits(q, 0x0f0f0f0f), Simd::bits(Simd::shl<4 - 2 * side>(h), 0x30303030)),
+            Simd::either(Simd::bits(Simd::shr<4>(q), 0x0f0f0f0f), Simd::bits(Simd::shr<2 * side>(h), 0x30303030))};
+}
+
+struct Scales6k {
+    I scales[4];
+
+    explicit Scales6k(const uint8_t * p)
+        : scales{Simd::load(p + 48 * 64), Simd::load(p + 49 * 64), Simd::load(p + 50 * 64), Simd::load(p + 51 * 64)} {}
+};
+
+// What has to be added to the products: weights are stored 32 too high.
+inline I excess_6k(const I (&scales)[4], const int16_t * sums16) {
+    I sum = Simd::zero();
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+        sum = Simd::dot_pairs(sum, Simd::signed_pair<0>(scales[i]), sums16 + 4 * i);
+        sum = Simd::dot_pairs(sum, Simd::signed_pair<1>(scales[i]), sums16 + 4 * i + 2);
+    }
+    return Simd::sub(Simd::zero(), Simd::shl<5>(sum));
+}
+
+inline F term_6k(const uint8_t * tail, I product, float scale) {
+    return Simd::mulf(Simd::floats(product), Simd::mulf(Simd::halves(tail), Simd::setf(scale)));
+}
+
+// ---- Blocks of 32. Group g of 0…3, and the one that lies 16 weights behind.
+
+template <int type, int g> inline Pair pair_32(const uint8_t * p) {
+    if constexpr (type == Q8_0) {
+        return {Simd::to_unsigned(load_here(p + 64 * g)), Simd::to_unsigned(load_here(p + 64 * (g + 4)))};
+    }
+    const I q = load_here(p + 64 * (g + (type == Q5_0 ? 1 : 0)));
+    Pair pair{Simd::bits(q, 0x0f0f0f0f), Simd::bits(Simd::shr<4>(q), 0x0f0f0f0f)};
+    if constexpr (type == Q5_0) {
+        const I h = g ? Simd::load(p) : load_here(p);
+        pair.low = Simd::either(pair.low, Simd::bits(Simd::shl<4 - g>(h), 0x10101010));
+        pair.high = Simd::either(pair.high, Simd::bits(Simd::shr<g>(h), 0x10101010));
+    }
+    return pair;
+}
+
+template <int type> constexpr int excess_of() {  // of the weights as they are stored
+    return type == Q4_0 ? 8 : type == Q5_0 ? 16 : type == Q8_0 ? Simd::kOffset : 0;
+}
+
+template <int type> inline F term_32(const uint8_t * tail, I product, const Row & row, int64_t b) {
+    if constexpr (type == Q4_1) {
+        const I dm = Simd::load(tail);
+        const F term = Simd::mulf(Simd::floats(product), Simd::mulf(Simd::low_half(dm), Simd::setf(row.scale[b])));
+        return Simd::addf(term, Simd::mulf(Simd::high_half(dm), Simd::setf(row.scaled_sum[b])));
+    } else {
+        return Simd::mulf(Simd::floats(product), Simd::mulf(Simd::halves(tail), Simd::setf(row.scale[b])));
+    }
+}
+
+}  // namespace
+}  // namespace quant
