@@ -31,17 +31,9 @@ constexpr size_t kAhead = 8192;
 // memory then has nothing to do while its products are computed (a fifth of the time of four rows).
 inline I load_here(const uint8_t * p) {
     __builtin_prefetch(p + kAhead, 0, 2);
-    I q;
-    __asm__ volatile("vmovdqu64 %1, %0" : "=v"(q) : "m"(*(const I *)p));
+    I q = Simd::load(p);
+    Simd::pin(q);
     return q;
-}
-
-template <int byte> I scale_of(I dword) {
-    return Simd::bits(Simd::shr<8 * byte>(dword), 0xff);
-}
-
-template <int byte> I signed_scale_of(I dword) {
-    return Simd::sar<24>(Simd::shl<24 - 8 * byte>(dword));
 }
 
 // Groups of four weights of each row, from the low nibbles of a line and from the high ones.
@@ -49,12 +41,21 @@ struct Pair {
     I low, high;
 };
 
+// Four bits as they stand in their byte: as they are, or, which saves a shift, 16 times too large.
+template <bool raised> inline I high_nibbles(I q) {
+    if constexpr (raised) {
+        return Simd::bits(q, 0xf0f0f0f0);
+    } else {
+        return Simd::bits(Simd::shr<4>(q), 0x0f0f0f0f);
+    }
+}
+
 // ---- Q4_K, Q5_K. Of quarter c group g of 0…7, and the one that lies 32 weights behind.
 
-template <bool five, int c> inline Pair pair_4k(const uint8_t * p, int g) {
+template <bool five, int c, bool raised = false> inline Pair pair_4k(const uint8_t * p, int g) {
     constexpr int first = five ? 12 : 4, up = c < 2 ? 4 - 2 * c : 0, down = c < 2 ? 0 : 2 * c - 4;
     const I q = load_here(p + (first + 8 * c + g) * 64);
-    Pair pair{Simd::bits(q, 0x0f0f0f0f), Simd::bits(Simd::shr<4>(q), 0x0f0f0f0f)};
+    Pair pair{Simd::bits(q, 0x0f0f0f0f), high_nibbles<raised>(q)};
     if constexpr (five) {  // bit 2c of each byte goes with the low nibble, the next one with the high nibble
         const I h = c ? Simd::load(p + (4 + g) * 64) : load_here(p + (4 + g) * 64);
         pair.low = Simd::either(pair.low, Simd::bits(Simd::shr<down>(Simd::shl<up>(h)), 0x10101010));
@@ -99,7 +100,7 @@ template <int half, int side> inline Pair pair_6k(const uint8_t * p, int g) {
     const uint8_t * const upper = p + (32 + 8 * half + g) * 64;
     const I h = side ? Simd::load(upper) : load_here(upper);
     return {Simd::either(Simd::bits(q, 0x0f0f0f0f), Simd::bits(Simd::shl<4 - 2 * side>(h), 0x30303030)),
-            Simd::either(Simd::bits(Simd::shr<4>(q), 0x0f0f0f0f), Simd::bits(Simd::shr<2 * side>(h), 0x30303030))};
+            Simd::either(high_nibbles<false>(q), Simd::bits(Simd::shr<2 * side>(h), 0x30303030))};
 }
 
 struct Scales6k {
@@ -126,12 +127,12 @@ inline F term_6k(const uint8_t * tail, I product, float scale) {
 
 // ---- Blocks of 32. Group g of 0…3, and the one that lies 16 weights behind.
 
-template <int type, int g> inline Pair pair_32(const uint8_t * p) {
+template <int type, int g, bool raised = false> inline Pair pair_32(const uint8_t * p) {
     if constexpr (type == Q8_0) {
         return {Simd::to_unsigned(load_here(p + 64 * g)), Simd::to_unsigned(load_here(p + 64 * (g + 4)))};
     }
     const I q = load_here(p + 64 * (g + (type == Q5_0 ? 1 : 0)));
-    Pair pair{Simd::bits(q, 0x0f0f0f0f), Simd::bits(Simd::shr<4>(q), 0x0f0f0f0f)};
+    Pair pair{Simd::bits(q, 0x0f0f0f0f), high_nibbles<raised>(q)};
     if constexpr (type == Q5_0) {
         const I h = g ? Simd::load(p) : load_here(p);
         pair.low = Simd::either(pair.low, Simd::bits(Simd::shl<4 - g>(h), 0x10101010));

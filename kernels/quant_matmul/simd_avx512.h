@@ -9,6 +9,7 @@ struct Simd {
     static constexpr int W = 16;
     static constexpr int kTogether = 8;  // rows whose sums fit into the registers
     static constexpr int kOffset = 128;  // what `dot_signed` adds to each weight
+    static constexpr bool kTakesBytes = true;  // `dot` takes weights of eight bits
     using I = __m512i;
     using F = __m512;
 
@@ -26,9 +27,16 @@ struct Simd {
     static I add(I a, I b) { return _mm512_add_epi32(a, b); }
     static I sub(I a, I b) { return _mm512_sub_epi32(a, b); }
     // sum + a · scale for |a| < 2^23 and scales of 8 bits, in two quick instructions: a multiplication of 32 bits takes three
-    // times as long. a is split into a lowest byte and the rest, which the factors weigh with scale and 256 · scale.
-    static I factor(I scale) { return either(bits(scale, 0xffff), shl<24>(scale)); }
-    static I add_product(I sum, I a, I factor) { return _mm512_dpwssd_epi32(sum, _mm512_shuffle_epi8(a, split()), factor); }
+    // times as long. a is split into a lowest byte and the rest, which the factors weigh with scale and 256 · scale. A scale
+    // is a byte of a dword.
+    template <int byte> static I factor(I scales) {
+        return _mm512_shuffle_epi8(scales, each(0x00808000u | byte | byte << 24, 0x01000001));
+    }
+    template <int byte> static I signed_factor(I scales) {
+        const I both = _mm512_shuffle_epi8(scales, each(0x00800080u | byte << 8 | byte << 24, 0x01000100));
+        return _mm512_srav_epi16(both, _mm512_set1_epi32(8));
+    }
+    static I add_product(I sum, I a, I factor) { return _mm512_dpwssd_epi32(sum, _mm512_shuffle_epi8(a, each(0x02018000, 0x01010001)), factor); }
 
     static I word(const void * p) {
         int32_t a;
@@ -47,10 +55,10 @@ struct Simd {
     static I dot_pairs(I sum, I a, const int16_t * x) { return _mm512_dpwssd_epi32(sum, a, word(x)); }
     // Bytes 0 and 1 (or 2 and 3) of each lane as 16-bit integers.
     template <int half> static I unsigned_pair(I a) {
-        return half ? _mm512_shuffle_epi8(a, spread(2)) : _mm512_shuffle_epi8(a, spread(0));
+        return _mm512_shuffle_epi8(a, each(0x80008000u | 2 * half | (2 * half + 1) << 16, 0x00010001));
     }
     template <int half> static I signed_pair(I a) {
-        return _mm512_srai_epi16(_mm512_shuffle_epi8(a, spread_up(half ? 2 : 0)), 8);
+        return _mm512_srai_epi16(_mm512_shuffle_epi8(a, each(0x00800080u | 2 * half << 8 | (2 * half + 1) << 24, 0x01000100)), 8);
     }
 
     static F floats(I a) { return _mm512_cvtepi32_ps(a); }
@@ -65,19 +73,9 @@ struct Simd {
     static F high_half(I a) { return low_half(_mm512_srli_epi32(a, 16)); }
 
 private:
-    static I split() {
-        return _mm512_broadcast_i32x4(_mm_setr_epi32(0x02018000, 0x06058004, 0x0a098008, 0x0e0d800c));
-    }
-    static I spread(int from) {
-        const int32_t zero = int32_t(0x80008000u);
-        return _mm512_broadcast_i32x4(_mm_setr_epi32(zero | from | (from + 1) << 16, zero | (from + 4) | (from + 5) << 16,
-                                                     zero | (from + 8) | (from + 9) << 16,
-                                                     zero | (from + 12) | (from + 13) << 16));
-    }
-    static I spread_up(int from) {
-        const int32_t zero = int32_t(0x00800080u);
-        return _mm512_broadcast_i32x4(_mm_setr_epi32(zero | from << 8 | (from + 1) << 24, zero | (from + 4) << 8 | (from + 5) << 24,
-                                                     zero | (from + 8) << 8 | (from + 9) << 24,
-                                                     zero | (from + 12) << 8 | (from + 13) << 24));
+    // For a shuffle: where each byte of a lane comes from, 0x80 for none. The bytes of `own` are those of the lane itself.
+    static I each(uint32_t from, uint32_t own) {
+        return _mm512_broadcast_i32x4(
+            _mm_setr_epi32(int32_t(from), int32_t(from + 4 * own), int32_t(from + 8 * own), int32_t(from + 12 * own)));
     }
 };

@@ -9,6 +9,7 @@ struct Simd {
     static constexpr int W = 4;
     static constexpr int kTogether = 4;  // rows whose sums fit into the registers
     static constexpr int kOffset = 0;
+    static constexpr bool kTakesBytes = false;  // `dot` takes weights of eight bits
     using I = int32x4_t;
     using F = float32x4_t;
 
@@ -37,8 +38,9 @@ struct Simd {
     }
     static I add(I a, I b) { return vaddq_s32(a, b); }
     static I sub(I a, I b) { return vsubq_s32(a, b); }
-    // sum + a · scale.
-    static I factor(I scale) { return scale; }
+    // sum + a · scale; a scale is a byte of a dword.
+    template <int byte> static I factor(I scales) { return bits(shr<8 * byte>(scales), 0xff); }
+    template <int byte> static I signed_factor(I scales) { return sar<24>(shl<24 - 8 * byte>(scales)); }
     static I add_product(I sum, I a, I factor) { return add(sum, vmulq_s32(a, factor)); }
 
     static I word(const void * p) {

@@ -30,22 +30,37 @@ template <int rows> inline void clear(I (&low)[rows], I (&high)[rows]) {
     }
 }
 
-template <int rows> inline void scale(I (&sums)[rows], const I (&low)[rows], I low_scale, const I (&high)[rows], I high_scale) {
-    const I f = Simd::factor(low_scale), h = Simd::factor(high_scale);
+// Whether the sums of `high` are shifted and not its weights: so many lines against so many rows.
+constexpr bool raises(bool four_bits, int lines, int rows) {
+    return Simd::kTakesBytes && four_bits && rows < lines;
+}
+
+template <bool raised, int rows> inline void lower(I (&high)[rows]) {
+    if constexpr (raised) {
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; ++r) {
+            high[r] = Simd::sar<4>(high[r]);
+        }
+    }
+}
+
+template <int rows> inline void scale(I (&sums)[rows], const I (&low)[rows], I low_factor, const I (&high)[rows], I high_factor) {
 #pragma GCC unroll 8
     for (int r = 0; r < rows; ++r) {
-        sums[r] = Simd::add_product(Simd::add_product(sums[r], low[r], f), high[r], h);
+        sums[r] = Simd::add_product(Simd::add_product(sums[r], low[r], low_factor), high[r], high_factor);
     }
 }
 
 template <bool five, int c, int rows> inline void quarter_4k(const uint8_t * p, I scales, const int8_t * const (&x)[rows], I (&sums)[rows]) {
+    constexpr bool raised = raises(!five, 8, rows);
     I low[rows], high[rows];
     clear(low, high);
 #pragma GCC unroll 8
     for (int g = 0; g < 8; ++g) {
-        dot(low, high, pair_4k<five, c>(p, g), x, 64 * c + 4 * g, 32);
+        dot(low, high, pair_4k<five, c, raised>(p, g), x, 64 * c + 4 * g, 32);
     }
-    scale(sums, low, scale_of<(2 * c) % 4>(scales), high, scale_of<(2 * c + 1) % 4>(scales));
+    lower<raised>(high);
+    scale(sums, low, Simd::factor<(2 * c) % 4>(scales), high, Simd::factor<(2 * c + 1) % 4>(scales));
 }
 
 template <bool five, int rows> inline void block_4k(const uint8_t * p, const Row * row, int64_t b, F (&outputs)[rows]) {
@@ -76,13 +91,13 @@ template <int half, int side, int rows> inline void quarter_6k(const uint8_t * p
         dot(low, high, pair_6k<half, side>(p, g), x, 128 * half + 32 * side + 4 * g, 64);
     }
     const I first = scales[2 * half], second = scales[2 * half + 1];
-    scale(sums, low, signed_scale_of<2 * side>(first), high, signed_scale_of<2 * side>(second));
+    scale(sums, low, Simd::signed_factor<2 * side>(first), high, Simd::signed_factor<2 * side>(second));
     clear(low, high);
 #pragma GCC unroll 4
     for (int g = 4; g < 8; ++g) {
         dot(low, high, pair_6k<half, side>(p, g), x, 128 * half + 32 * side + 4 * g, 64);
     }
-    scale(sums, low, signed_scale_of<2 * side + 1>(first), high, signed_scale_of<2 * side + 1>(second));
+    scale(sums, low, Simd::signed_factor<2 * side + 1>(first), high, Simd::signed_factor<2 * side + 1>(second));
 }
 
 template <int rows> inline void block_6k(const uint8_t * p, const uint8_t * tail, const Row * row, int64_t b, F (&outputs)[rows]) {
@@ -104,8 +119,10 @@ template <int rows> inline void block_6k(const uint8_t * p, const uint8_t * tail
     }
 }
 
+template <int type, int rows> constexpr bool raised_32 = raises(type == Q4_0 || type == Q4_1, 4, rows);
+
 template <int type, int g, int rows> inline void group_32(const uint8_t * p, const int8_t * const (&x)[rows], I (&low)[rows], I (&high)[rows]) {
-    const Pair w = pair_32<type, g>(p);
+    const Pair w = pair_32<type, g, raised_32<type, rows>>(p);
     if constexpr (type == Q8_0) {
 #pragma GCC unroll 8
         for (int r = 0; r < rows; ++r) {
@@ -131,6 +148,7 @@ template <int type, int rows> inline void block_32(const uint8_t * p, const uint
     group_32<type, 1>(p, x, low, high);
     group_32<type, 2>(p, x, low, high);
     group_32<type, 3>(p, x, low, high);
+    lower<raised_32<type, rows>>(high);
 #pragma GCC unroll 8
     for (int r = 0; r < rows; ++r) {
         outputs[r] = Simd::addf(outputs[r], term_32<type>(tail, Simd::add(low[r], high[r]), row[r], b));

@@ -107,9 +107,9 @@ template <bool five> void tiles_4k(const uint8_t * p, const Batch & batch, int64
     store_4k<five, 2>(p, w);
     store_4k<five, 3>(p, w);
     const I * const s = of.scales;
-    const I factors[8] = {Simd::factor(scale_of<0>(s[0])), Simd::factor(scale_of<1>(s[0])), Simd::factor(scale_of<2>(s[0])),
-                          Simd::factor(scale_of<3>(s[0])), Simd::factor(scale_of<0>(s[1])), Simd::factor(scale_of<1>(s[1])),
-                          Simd::factor(scale_of<2>(s[1])), Simd::factor(scale_of<3>(s[1]))};
+    const I factors[8] = {Simd::factor<0>(s[0]), Simd::factor<1>(s[0]), Simd::factor<2>(s[0]),
+                          Simd::factor<3>(s[0]), Simd::factor<0>(s[1]), Simd::factor<1>(s[1]),
+                          Simd::factor<2>(s[1]), Simd::factor<3>(s[1])};
     for (int r = 0; r < batch.n; ++r) {
         Simd::store(sums.products[r], Simd::zero());
     }
@@ -130,10 +130,10 @@ template <int half, int side> void store_6k(const uint8_t * p, uint8_t * w) {
 }
 
 template <int dword> void signed_factors(I packed, I * factors) {
-    factors[4 * dword] = Simd::factor(signed_scale_of<0>(packed));
-    factors[4 * dword + 1] = Simd::factor(signed_scale_of<1>(packed));
-    factors[4 * dword + 2] = Simd::factor(signed_scale_of<2>(packed));
-    factors[4 * dword + 3] = Simd::factor(signed_scale_of<3>(packed));
+    factors[4 * dword] = Simd::signed_factor<0>(packed);
+    factors[4 * dword + 1] = Simd::signed_factor<1>(packed);
+    factors[4 * dword + 2] = Simd::signed_factor<2>(packed);
+    factors[4 * dword + 3] = Simd::signed_factor<3>(packed);
 }
 
 inline void tiles_6k(const uint8_t * p, const uint8_t * tail, const Batch & batch, int64_t b, Sums & sums) {
