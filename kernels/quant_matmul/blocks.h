@@ -68,6 +68,7 @@ template <bool five, int c, bool raised = false> inline Pair pair_4k(const uint8
 struct Scales4k {
     I scales[2], minima[2];
 
+    Scales4k() = default;
     explicit Scales4k(const uint8_t * p) {
         const I s = Simd::load(p + 64), m = Simd::load(p + 128), both = Simd::load(p + 192);
         scales[0] = Simd::bits(s, 0x3f3f3f3f);
@@ -77,20 +78,37 @@ struct Scales4k {
     }
 };
 
-// The sum of the minima of a block, each times the sum of its activations.
-inline I minima_4k(const I (&minima)[2], const int16_t * sums32) {
-    const I sum = Simd::dot_pairs(Simd::dot_pairs(Simd::zero(), Simd::unsigned_pair<0>(minima[0]), sums32),
-                                  Simd::unsigned_pair<1>(minima[0]), sums32 + 2);
-    return Simd::dot_pairs(Simd::dot_pairs(sum, Simd::unsigned_pair<0>(minima[1]), sums32 + 4), Simd::unsigned_pair<1>(minima[1]),
-                           sums32 + 6);
-}
+// Minima as pairs of 16 bits.
+struct Pairs4k {
+    I pairs[4];
 
-// The output of a block: product and minimum are exact.
-inline F term_4k(const uint8_t * p, I product, I minimum, float scale) {
-    const I dm = Simd::load(p);
+    Pairs4k() = default;
+    explicit Pairs4k(const I (&minima)[2])
+        : pairs{Simd::unsigned_pair<0>(minima[0]), Simd::unsigned_pair<1>(minima[0]), Simd::unsigned_pair<0>(minima[1]),
+                Simd::unsigned_pair<1>(minima[1])} {}
+
+    // The sum of all of them, each times the sum of its activations.
+    I times(const int16_t * sums32) const {
+        I sum = Simd::zero();
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; ++i) {
+            sum = Simd::dot_pairs(sum, pairs[i], sums32 + 2 * i);
+        }
+        return sum;
+    }
+};
+
+struct Halves4k {
+    F d, dmin;
+
+    Halves4k() = default;
+    explicit Halves4k(const uint8_t * p) : d(Simd::low_half(Simd::load(p))), dmin(Simd::high_half(Simd::load(p))) {}
+};
+
+// The output of a block; both sums are exact.
+inline F term_4k(const Halves4k & of, I products, I minima, float scale) {
     const F x = Simd::setf(scale);
-    return Simd::subf(Simd::mulf(Simd::floats(product), Simd::mulf(Simd::low_half(dm), x)),
-                      Simd::mulf(Simd::floats(minimum), Simd::mulf(Simd::high_half(dm), x)));
+    return Simd::subf(Simd::mulf(Simd::floats(products), Simd::mulf(of.d, x)), Simd::mulf(Simd::floats(minima), Simd::mulf(of.dmin, x)));
 }
 
 // ---- Q6_K. Of 32 weights (a half of the block, one side of it) group g of 0…7, and the one that lies 64 weights behind.
@@ -106,23 +124,37 @@ template <int half, int side> inline Pair pair_6k(const uint8_t * p, int g) {
 struct Scales6k {
     I scales[4];
 
+    Scales6k() = default;
     explicit Scales6k(const uint8_t * p)
         : scales{Simd::load(p + 48 * 64), Simd::load(p + 49 * 64), Simd::load(p + 50 * 64), Simd::load(p + 51 * 64)} {}
 };
 
-// What has to be added to the products: weights are stored 32 too high.
-inline I excess_6k(const I (&scales)[4], const int16_t * sums16) {
-    I sum = Simd::zero();
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) {
-        sum = Simd::dot_pairs(sum, Simd::signed_pair<0>(scales[i]), sums16 + 4 * i);
-        sum = Simd::dot_pairs(sum, Simd::signed_pair<1>(scales[i]), sums16 + 4 * i + 2);
-    }
-    return Simd::sub(Simd::zero(), Simd::shl<5>(sum));
-}
+// Scales as pairs of 16 bits.
+struct Pairs6k {
+    I pairs[8];
 
-inline F term_6k(const uint8_t * tail, I product, float scale) {
-    return Simd::mulf(Simd::floats(product), Simd::mulf(Simd::halves(tail), Simd::setf(scale)));
+    Pairs6k() = default;
+    explicit Pairs6k(const I (&scales)[4]) {
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; ++i) {
+            pairs[2 * i] = Simd::signed_pair<0>(scales[i]);
+            pairs[2 * i + 1] = Simd::signed_pair<1>(scales[i]);
+        }
+    }
+
+    // What has to be added to the products: weights are stored 32 too high.
+    I excess(const int16_t * sums16) const {
+        I sum = Simd::zero();
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; ++i) {
+            sum = Simd::dot_pairs(sum, pairs[i], sums16 + 2 * i);
+        }
+        return Simd::sub(Simd::zero(), Simd::shl<5>(sum));
+    }
+};
+
+inline F term_6k(F d, I products, float scale) {
+    return Simd::mulf(Simd::floats(products), Simd::mulf(d, Simd::setf(scale)));
 }
 
 // ---- Blocks of 32. Group g of 0…3, and the one that lies 16 weights behind.
@@ -152,6 +184,17 @@ template <int type> inline F term_32(const uint8_t * tail, I product, const Row 
         return Simd::addf(term, Simd::mulf(Simd::high_half(dm), Simd::setf(row.scaled_sum[b])));
     } else {
         return Simd::mulf(Simd::floats(product), Simd::mulf(Simd::halves(tail), Simd::setf(row.scale[b])));
+    }
+}
+
+// Writes the outputs of W of the matrix' rows from `start` on, as far as it has so many.
+inline void take(const float (*outputs)[W], int n_rows, int64_t start, int64_t n, float * const * ys) {
+    for (int r = 0; r < n_rows; ++r) {
+        if (n - start >= W) {
+            Simd::storef(ys[r] + start, Simd::loadf(outputs[r]));
+        } else {
+            memcpy(ys[r] + start, outputs[r], size_t(n - start) * sizeof(float));
+        }
     }
 }
 

@@ -16,14 +16,6 @@ namespace {
 // Bytes of a stretch: what several groups of rows take from the first cache, one after the other.
 constexpr size_t kStretch = 8192;
 
-// Writes W outputs of each row, as far as there are so many.
-void take(const float (*outputs)[W], int n_rows, int64_t start, int64_t n, float * const * ys) {
-    const int64_t width = n - start < W ? n - start : W;
-    for (int r = 0; r < n_rows; ++r) {
-        memcpy(ys[r] + start, outputs[r], size_t(width) * sizeof(float));
-    }
-}
-
 template <int type> void multiply_type(const Format & format, const uint8_t * packed, const Row * rows, int n_rows, int64_t k,
                                        int64_t n, int64_t first, int64_t last, float * const * ys) {
     const int64_t blocks = k / format.block;
@@ -53,40 +45,9 @@ template <int type> void multiply_type(const Format & format, const uint8_t * pa
     }
 }
 
-#if defined(PARDEC_AMX)
-// The same on the tile unit.
-template <int type> void multiply_on_tiles(const Format & format, const uint8_t * packed, const Batch & batch, int64_t k, int64_t n,
-                                           int64_t first, int64_t last, float * const * ys) {
-    const int64_t blocks = k / format.block;
-    const size_t size = tile_size(format, k), step = size_t(format.planes) * 4 * kTile, tail_step = size_t(format.tail) * kTile;
-    Sums sums;
-    amx::begin(amx::Config(groups_of(batch.n).rows, type == Q6_K ? 4 : 8));
-    for (int64_t tile = first; tile < last; ++tile) {
-        const uint8_t * p = packed + size_t(tile) * size;
-        const uint8_t * tail = p + size_t(blocks) * step;
-        memset(sums.outputs, 0, sizeof(sums.outputs[0]) * size_t(batch.n));
-        for (int64_t b = 0; b < blocks;) {
-            if constexpr (type == Q4_K || type == Q5_K) {
-                tiles_4k<type == Q5_K>(p, batch, b, sums);
-            } else if constexpr (type == Q6_K) {
-                tiles_6k(p, tail, batch, b, sums);
-            } else {
-                tiles_32<type>(p, step, tail, tail_step, int(blocks - b < 4 ? blocks - b : 4), batch, b, sums);
-            }
-            constexpr int together = type == Q4_K || type == Q5_K || type == Q6_K ? 1 : 4;
-            b += together;
-            p += step * together;
-            tail += tail_step * together;
-        }
-        take(sums.outputs, batch.n, tile * kTile, n, ys);
-    }
-    amx::end();
-}
-#endif
-
 template <int type> void multiply_rows(const Format & format, const uint8_t * packed, const Batch & batch, int64_t k, int64_t n, int64_t first, int64_t last, float * const * ys) {
 #if defined(PARDEC_AMX)
-    if (on_tiles(batch)) {
+    if (on_tiles(type, batch)) {
         return multiply_on_tiles<type>(format, packed, batch, k, n, first, last, ys);
     }
 #endif

@@ -61,6 +61,19 @@ struct Simd {
         return _mm512_srai_epi16(_mm512_shuffle_epi8(a, each(0x00800080u | 2 * half << 8 | (2 * half + 1) << 24, 0x01000100)), 8);
     }
 
+    // For the tile unit: bytes of each lane as 16-bit integers, twice, and what is done with those.
+    template <int byte> static I twice(I a) { return _mm512_shuffle_epi8(a, each(0x80008000u | byte | byte << 16, 0x00010001)); }
+    template <int byte> static I signed_twice(I a) {
+        return sar16<8>(_mm512_shuffle_epi8(a, each(0x00800080u | byte << 8 | byte << 24, 0x01000100)));
+    }
+    template <int n> static I shr16(I a) { return _mm512_srli_epi16(a, n); }
+    template <int n> static I sar16(I a) { return _mm512_srai_epi16(a, n); }
+    static I abs8(I a) { return _mm512_abs_epi8(a); }
+    static I abs16(I a) { return _mm512_abs_epi16(a); }
+    static I times16(I a, I b) { return _mm512_mullo_epi16(a, b); }
+    static I differ(I a, I b) { return _mm512_xor_si512(a, b); }
+    static I add8(I a, I b) { return _mm512_add_epi8(a, b); }
+
     static F floats(I a) { return _mm512_cvtepi32_ps(a); }
     static F loadf(const float * p) { return _mm512_loadu_ps(p); }
     static void storef(float * p, F a) { _mm512_storeu_ps(p, a); }

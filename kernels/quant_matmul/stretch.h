@@ -76,10 +76,12 @@ template <bool five, int rows> inline void block_4k(const uint8_t * p, const Row
     quarter_4k<five, 1>(p, of.scales[0], x, sums);
     quarter_4k<five, 2>(p, of.scales[1], x, sums);
     quarter_4k<five, 3>(p, of.scales[1], x, sums);
+    const Pairs4k minima(of.minima);
+    const Halves4k halves(p);
 #pragma GCC unroll 8
     for (int r = 0; r < rows; ++r) {
-        const I minimum = minima_4k(of.minima, row[r].sums32 + 8 * b);
-        outputs[r] = Simd::addf(outputs[r], term_4k(p, sums[r], minimum, row[r].scale[b]));
+        const F term = term_4k(halves, sums[r], minima.times(row[r].sums32 + 8 * b), row[r].scale[b]);
+        outputs[r] = Simd::addf(outputs[r], term);
     }
 }
 
@@ -102,20 +104,22 @@ template <int half, int side, int rows> inline void quarter_6k(const uint8_t * p
 
 template <int rows> inline void block_6k(const uint8_t * p, const uint8_t * tail, const Row * row, int64_t b, F (&outputs)[rows]) {
     const Scales6k of(p);
+    const Pairs6k pairs(of.scales);
     const int8_t * x[rows];
     I sums[rows];
 #pragma GCC unroll 8
     for (int r = 0; r < rows; ++r) {
         x[r] = row[r].q + 256 * b;
-        sums[r] = excess_6k(of.scales, row[r].sums16 + 16 * b);
+        sums[r] = pairs.excess(row[r].sums16 + 16 * b);
     }
     quarter_6k<0, 0>(p, of.scales, x, sums);
     quarter_6k<0, 1>(p, of.scales, x, sums);
     quarter_6k<1, 0>(p, of.scales, x, sums);
     quarter_6k<1, 1>(p, of.scales, x, sums);
+    const F d = Simd::halves(tail);
 #pragma GCC unroll 8
     for (int r = 0; r < rows; ++r) {
-        outputs[r] = Simd::addf(outputs[r], term_6k(tail, sums[r], row[r].scale[b]));
+        outputs[r] = Simd::addf(outputs[r], term_6k(d, sums[r], row[r].scale[b]));
     }
 }
 

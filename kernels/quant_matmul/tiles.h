@@ -1,4 +1,4 @@
-// Products of blocks with all rows of a call at once on the tile unit; the sums are the same integers.
+// Products with all rows of a call at once on the tile unit; the sums are the same integers.
 #pragma once
 
 #include "amx.h"
@@ -7,155 +7,269 @@
 namespace quant {
 namespace {
 
-// Integer and float sums of all rows of a call, for W outputs.
-struct Sums {
-    alignas(64) int32_t products[kMostRows][W];
-    alignas(64) float outputs[kMostRows][W];
+// Whether it is faster than without: more rows than have their sums in registers. Blocks of 32 stop at each of their scales.
+constexpr bool on_tiles(int type, const Batch & batch) {
+    return batch.stride && batch.n > (type == Q4_K || type == Q5_K || type == Q6_K ? 8 : 15);
+}
+
+// The rows of a call in one or two groups of 16 at most.
+struct Groups {
+    int first, second;
+
+    explicit Groups(int n) : first(n <= 16 ? n : (n + 1) / 2), second(n - first) {}
 };
 
 inline void add_to(float * sum, F a) {
     Simd::storef(sum, Simd::addf(Simd::loadf(sum), a));
 }
 
-constexpr int kFewestRows = 12;  // fewer are multiplied faster without it
+// ---- Blocks of 256. Their scales are taken apart into digits, few enough bits each that weight times digit is a byte. So a
+// block goes through the unit without a stop, once for each digit, and its sums are shifted and added.
 
-// Up to 32 rows are one or two equal groups, the second of which may repeat a row of the first.
-struct Groups {
-    int count, rows;
-    int first(int group, int n) const { return group ? n - rows : 0; }
+template <bool five> struct Digits4k {
+    static constexpr int kDigits = 2, kBits = 3;  // weights of up to 5 bits
+    using Scales = Scales4k;
+
+    // What is added when the products are there.
+    struct Rest {
+        Pairs4k minima;
+        Halves4k of;
+
+        Rest() = default;
+        Rest(const Scales & scales, const uint8_t * p, const uint8_t *) : minima(scales.minima), of(p) {}
+
+        F term(I products, const Row & row, int64_t b) const {
+            return term_4k(of, products, minima.times(row.sums32 + 8 * b), row.scale[b]);
+        }
+    };
+
+    template <int quarter> static void prepare(const uint8_t * p, const Scales & scales, uint8_t (*w)[64 * 64]) {
+        constexpr int byte = 2 * quarter % 4;
+        const I low = Simd::twice<byte>(scales.scales[quarter / 2]), high = Simd::twice<byte + 1>(scales.scales[quarter / 2]);
+        const I low0 = Simd::bits(low, 0x00070007), low1 = Simd::shr16<3>(low);
+        const I high0 = Simd::bits(high, 0x00070007), high1 = Simd::shr16<3>(high);
+#pragma GCC unroll 8
+        for (int g = 0; g < 8; ++g) {
+            const Pair pair = pair_4k<five, quarter>(p, g);
+            const int at = (16 * quarter + g) * 64;
+            Simd::store(w[0] + at, Simd::times16(pair.low, low0));
+            Simd::store(w[1] + at, Simd::times16(pair.low, low1));
+            Simd::store(w[0] + at + 8 * 64, Simd::times16(pair.high, high0));
+            Simd::store(w[1] + at + 8 * 64, Simd::times16(pair.high, high1));
+        }
+    }
 };
 
-Groups groups_of(int n) {
-    return n <= 16 ? Groups{1, n} : Groups{2, (n + 1) / 2};
-}
+struct Digits6k {
+    static constexpr int kDigits = 4, kBits = 2;  // weights of up to 7 bits
+    using Scales = Scales6k;
 
-bool on_tiles(const Batch & batch) {
-    return batch.n >= kFewestRows && batch.stride;
-}
+    struct Rest {
+        Pairs6k scales;
+        F d;
 
-// Adds factor * sum of products of each of `parts` parts of a block of 256, whose weights lie at `w` in dwords of 16 rows.
-template <int parts> void tile_products(const uint8_t * w, const I * factors, const Batch & batch, int64_t b, Sums & sums) {
-    constexpr int groups_of_four = 64 / parts, step = 4 * groups_of_four;
-    alignas(64) int32_t part[4][16][16];
-    const Groups groups = groups_of(batch.n);
-    for (int g = 0; g < groups.count; ++g) {
-        const int first = groups.first(g, batch.n), known = g ? 2 * groups.rows - batch.n : 0;
-        const int8_t * const x = batch.rows[first].q + 256 * b;
-        for (int j = 0; j < parts; j += 4) {
-            amx::product<0>(x + j * step, batch.stride, w + j * groups_of_four * 64);
-            amx::product<1>(x + (j + 1) * step, batch.stride, w + (j + 1) * groups_of_four * 64);
-            amx::product<2>(x + (j + 2) * step, batch.stride, w + (j + 2) * groups_of_four * 64);
-            amx::product<3>(x + (j + 3) * step, batch.stride, w + (j + 3) * groups_of_four * 64);
-            amx::keep<0>(part[0][0]);
-            amx::keep<1>(part[1][0]);
-            amx::keep<2>(part[2][0]);
-            amx::keep<3>(part[3][0]);
-            for (int r = known; r < groups.rows; ++r) {
-                I sum = Simd::load(sums.products[first + r]);
+        Rest() = default;
+        Rest(const Scales & some, const uint8_t *, const uint8_t * tail) : d(Simd::halves(tail)) {
 #pragma GCC unroll 4
-                for (int i = 0; i < 4; ++i) {
-                    sum = Simd::add_product(sum, Simd::load(part[i][r]), factors[j + i]);
+            for (int i = 0; i < 4; ++i) {
+                const I positive = Simd::abs8(some.scales[i]);
+                scales.pairs[2 * i] = Simd::unsigned_pair<0>(positive);
+                scales.pairs[2 * i + 1] = Simd::unsigned_pair<1>(positive);
+            }
+        }
+
+        F term(I products, const Row & row, int64_t b) const {
+            return term_6k(d, Simd::add(products, scales.excess(row.sums16 + 16 * b)), row.scale[b]);
+        }
+    };
+
+    // A negative scale is taken as positive, and its weights, which stand 32 too high, as 64 minus themselves.
+    struct Scale {
+        I sign, up, digits[kDigits];
+
+        explicit Scale(I twice) : sign(Simd::sar16<15>(twice)), up(Simd::bits(sign, 0x41414141)) {
+            const I positive = Simd::abs16(twice);
+            digits[0] = Simd::bits(positive, 0x00030003);
+            digits[1] = Simd::bits(Simd::shr16<2>(positive), 0x00030003);
+            digits[2] = Simd::bits(Simd::shr16<4>(positive), 0x00030003);
+            digits[3] = Simd::shr16<6>(positive);
+        }
+
+        void store(I weights, uint8_t (*w)[64 * 64], int at) const {
+            const I turned = Simd::add8(Simd::differ(weights, sign), up);
+#pragma GCC unroll 4
+            for (int i = 0; i < kDigits; ++i) {
+                Simd::store(w[i] + at, Simd::times16(turned, digits[i]));
+            }
+        }
+    };
+
+    template <int quarter, int part> static void prepare_part(const uint8_t * p, const Scales & scales, uint8_t (*w)[64 * 64]) {
+        constexpr int half = quarter / 2, side = quarter % 2, byte = 2 * side + part;
+        const Scale low(Simd::signed_twice<byte>(scales.scales[2 * half])), high(Simd::signed_twice<byte>(scales.scales[2 * half + 1]));
+#pragma GCC unroll 4
+        for (int g = 4 * part; g < 4 * part + 4; ++g) {
+            const Pair pair = pair_6k<half, side>(p, g);
+            low.store(pair.low, w, (32 * half + 8 * side + g) * 64);
+            high.store(pair.high, w, (32 * half + 8 * side + 16 + g) * 64);
+        }
+    }
+
+    template <int quarter> static void prepare(const uint8_t * p, const Scales & scales, uint8_t (*w)[64 * 64]) {
+        prepare_part<quarter, 0>(p, scales, w);
+        prepare_part<quarter, 1>(p, scales, w);
+    }
+};
+
+// The blocks of a call on their way: one is prepared while the one before is multiplied and the sums of the one before that
+// are added, a quarter of each in turn, so that no unit waits for another.
+template <class Digits> class Blocks {
+public:
+    Blocks(const Format & format, const uint8_t * packed, const Batch & batch, int64_t k, int64_t n, float * const * ys)
+        : packed_(packed), batch_(batch), groups_(batch.n), blocks_(k / 256), n_(n), size_(tile_size(format, k)),
+          step_(size_t(format.planes) * 4 * kTile), tail_step_(size_t(format.tail) * kTile), ys_(ys) {}
+
+    // Tiles [first, last).
+    void run(int64_t first, int64_t last) {
+        memset(outputs_, 0, sizeof(outputs_[0]) * size_t(batch_.n));
+        amx::begin(amx::Config(groups_.first, groups_.second ? groups_.second : groups_.first, 16));
+        const int64_t all = (last - first) * blocks_;
+        Place prepared = place(first), multiplied = prepared, added = prepared;
+        Rest * rests[3] = {&rests_[0], &rests_[1], &rests_[2]};  // of the same three blocks
+        for (int64_t i = 0; i < all + 2; ++i) {
+            const bool prepares = i < all, multiplies = i > 0 && i <= all, adds = i > 1;
+            Scales scales;
+            if (prepares) {
+                scales = Scales(prepared.lines);
+                *rests[0] = Rest(scales, prepared.lines, prepared.tail);
+            }
+            const int8_t * const x = batch_.rows[0].q + 256 * multiplied.b;
+            quarter<0>(prepares, prepared, scales, multiplies, x, adds, *rests[2], added.b);
+            quarter<1>(prepares, prepared, scales, multiplies, x, adds, *rests[2], added.b);
+            quarter<2>(prepares, prepared, scales, multiplies, x, adds, *rests[2], added.b);
+            quarter<3>(prepares, prepared, scales, multiplies, x, adds, *rests[2], added.b);
+            if (adds && added.b == blocks_ - 1) {
+                take(outputs_, batch_.n, added.tile * kTile, n_, ys_);
+                memset(outputs_, 0, sizeof(outputs_[0]) * size_t(batch_.n));
+            }
+            added = multiplied;
+            multiplied = prepared;
+            prepared = prepared.b + 1 < blocks_ ? Place{prepared.lines + step_, prepared.tail + tail_step_, prepared.tile, prepared.b + 1}
+                                                : place(prepared.tile + 1);
+            Rest * const used = rests[2];
+            rests[2] = rests[1];
+            rests[1] = rests[0];
+            rests[0] = used;
+        }
+        amx::end();
+    }
+
+private:
+    using Scales = typename Digits::Scales;
+    using Rest = typename Digits::Rest;
+
+    // A block of a tile.
+    struct Place {
+        const uint8_t * lines, * tail;
+        int64_t tile, b;
+    };
+
+    // The first of a tile.
+    Place place(int64_t tile) const {
+        const uint8_t * const lines = packed_ + size_t(tile) * size_;
+        return {lines, lines + size_t(blocks_) * step_, tile, 0};
+    }
+
+    // The sums of digit d and a group of rows stand in tile d * kGroups + group.
+    static constexpr int kGroups = 4 / Digits::kDigits;
+
+    template <int q> void multiply(const int8_t * x) {
+        amx::load<4>(x + 64 * q, batch_.stride);
+        if (groups_.second) {
+            amx::load<5>(x + 64 * q + groups_.first * batch_.stride, batch_.stride);
+        }
+        multiply_digit<q, 0>();
+        multiply_digit<q, 1>();
+        if constexpr (Digits::kDigits == 4) {
+            multiply_digit<q, 2>();
+            multiply_digit<q, 3>();
+        }
+    }
+
+    template <int q, int digit> void multiply_digit() {
+        constexpr int sums = digit * kGroups, weights = 6 + digit % 2;
+        amx::load<weights>(weights_[digit] + 1024 * q, 64);
+        if constexpr (q == 0) {
+            amx::clear<sums>();
+        }
+        amx::dot<sums, 4, weights>();
+        if constexpr (kGroups == 2) {
+            if (groups_.second) {
+                if constexpr (q == 0) {
+                    amx::clear<sums + 1>();
                 }
-                Simd::store(sums.products[first + r], sum);
+                amx::dot<sums + 1, 5, weights>();
             }
         }
     }
-}
 
-// The plain sums of up to four blocks of 32.
-void tile_blocks(const uint8_t * w, int blocks, const Batch & batch, int64_t b, int32_t (&part)[4][kMostRows][16]) {
-    const Groups groups = groups_of(batch.n);
-    for (int g = 0; g < groups.count; ++g) {
-        const int first = groups.first(g, batch.n);
-        const int8_t * const x = batch.rows[first].q + 32 * b;
-        amx::product<0>(x, batch.stride, w);
-        if (blocks > 1) {
-            amx::product<1>(x + 32, batch.stride, w + 512);
+    template <int digit> void keep() {
+        constexpr int sums = digit * kGroups;
+        amx::store<sums>(sums_[digit][0]);
+        if constexpr (kGroups == 2) {
+            if (groups_.second) {
+                amx::store<sums + 1>(sums_[digit][groups_.first]);
+            }
         }
-        if (blocks > 2) {
-            amx::product<2>(x + 64, batch.stride, w + 1024);
+        if constexpr (digit + 1 < Digits::kDigits) {
+            keep<digit + 1>();
         }
-        if (blocks > 3) {
-            amx::product<3>(x + 96, batch.stride, w + 1536);
-            amx::keep<3>(part[3][first]);
+    }
+
+    void add(int from, int until, const Rest & rest_there, int64_t b) {
+        const Rest rest = rest_there;  // in registers
+        for (int r = from; r < until; ++r) {
+            I sum = Simd::load(sums_[0][r]);
+            sum = Simd::add(sum, Simd::shl<Digits::kBits>(Simd::load(sums_[1][r])));
+            if constexpr (Digits::kDigits == 4) {
+                sum = Simd::add(sum, Simd::shl<2 * Digits::kBits>(Simd::load(sums_[2][r])));
+                sum = Simd::add(sum, Simd::shl<3 * Digits::kBits>(Simd::load(sums_[3][r])));
+            }
+            add_to(outputs_[r], rest.term(sum, batch_.rows[r], b));
         }
-        if (blocks > 2) {
-            amx::keep<2>(part[2][first]);
+    }
+
+    template <int q> void quarter(bool prepares, const Place & prepared, const Scales & scales, bool multiplies, const int8_t * x,
+                                  bool adds, const Rest & rest, int64_t b) {
+        if (multiplies) {
+            multiply<q>(x);
         }
-        if (blocks > 1) {
-            amx::keep<1>(part[1][first]);
+        if (prepares) {
+            Digits::template prepare<q>(prepared.lines, scales, weights_);
         }
-        amx::keep<0>(part[0][first]);
+        if (adds && q) {  // the last sums have just been stored: not at once
+            add(batch_.n * (q - 1) / 3, batch_.n * q / 3, rest, b);
+        }
+        if constexpr (q == 3) {
+            if (multiplies) {
+                keep<0>();
+            }
+        }
     }
-}
 
+    const uint8_t * const packed_;
+    const Batch batch_;
+    const Groups groups_;
+    const int64_t blocks_, n_;
+    const size_t size_, step_, tail_step_;
+    float * const * const ys_;
+    Rest rests_[3];
+    alignas(64) uint8_t weights_[Digits::kDigits][64 * 64];
+    alignas(64) int32_t sums_[Digits::kDigits][kMostRows][16];
+    alignas(64) float outputs_[kMostRows][16];
+};
 
-template <bool five, int c> void store_4k(const uint8_t * p, uint8_t * w) {
-#pragma GCC unroll 8
-    for (int g = 0; g < 8; ++g) {
-        const Pair pair = pair_4k<five, c>(p, g);
-        Simd::store(w + (16 * c + g) * 64, pair.low);
-        Simd::store(w + (16 * c + 8 + g) * 64, pair.high);
-    }
-}
-
-template <bool five> void tiles_4k(const uint8_t * p, const Batch & batch, int64_t b, Sums & sums) {
-    const Scales4k of(p);
-    alignas(64) uint8_t w[64 * 64];
-    store_4k<five, 0>(p, w);
-    store_4k<five, 1>(p, w);
-    store_4k<five, 2>(p, w);
-    store_4k<five, 3>(p, w);
-    const I * const s = of.scales;
-    const I factors[8] = {Simd::factor<0>(s[0]), Simd::factor<1>(s[0]), Simd::factor<2>(s[0]),
-                          Simd::factor<3>(s[0]), Simd::factor<0>(s[1]), Simd::factor<1>(s[1]),
-                          Simd::factor<2>(s[1]), Simd::factor<3>(s[1])};
-    for (int r = 0; r < batch.n; ++r) {
-        Simd::store(sums.products[r], Simd::zero());
-    }
-    tile_products<8>(w, factors, batch, b, sums);
-    for (int r = 0; r < batch.n; ++r) {
-        const Row & row = batch.rows[r];
-        add_to(sums.outputs[r], term_4k(p, Simd::load(sums.products[r]), minima_4k(of.minima, row.sums32 + 8 * b), row.scale[b]));
-    }
-}
-
-template <int half, int side> void store_6k(const uint8_t * p, uint8_t * w) {
-#pragma GCC unroll 8
-    for (int g = 0; g < 8; ++g) {
-        const Pair pair = pair_6k<half, side>(p, g);
-        Simd::store(w + (32 * half + 8 * side + g) * 64, pair.low);
-        Simd::store(w + (32 * half + 8 * side + 16 + g) * 64, pair.high);
-    }
-}
-
-template <int dword> void signed_factors(I packed, I * factors) {
-    factors[4 * dword] = Simd::signed_factor<0>(packed);
-    factors[4 * dword + 1] = Simd::signed_factor<1>(packed);
-    factors[4 * dword + 2] = Simd::signed_factor<2>(packed);
-    factors[4 * dword + 3] = Simd::signed_factor<3>(packed);
-}
-
-inline void tiles_6k(const uint8_t * p, const uint8_t * tail, const Batch & batch, int64_t b, Sums & sums) {
-    const Scales6k of(p);
-    alignas(64) uint8_t w[64 * 64];
-    store_6k<0, 0>(p, w);
-    store_6k<0, 1>(p, w);
-    store_6k<1, 0>(p, w);
-    store_6k<1, 1>(p, w);
-    I factors[16];
-    signed_factors<0>(of.scales[0], factors);
-    signed_factors<1>(of.scales[1], factors);
-    signed_factors<2>(of.scales[2], factors);
-    signed_factors<3>(of.scales[3], factors);
-    for (int r = 0; r < batch.n; ++r) {
-        Simd::store(sums.products[r], excess_6k(of.scales, batch.rows[r].sums16 + 16 * b));
-    }
-    tile_products<16>(w, factors, batch, b, sums);
-    for (int r = 0; r < batch.n; ++r) {
-        add_to(sums.outputs[r], term_6k(tail, Simd::load(sums.products[r]), batch.rows[r].scale[b]));
-    }
-}
+// ---- Blocks of 32, each with a scale of its own: four of them one after the other.
 
 template <int type, int g> void store_32(const uint8_t * p, uint8_t * w) {
     const Pair pair = pair_32<type, g>(p);
@@ -163,24 +277,91 @@ template <int type, int g> void store_32(const uint8_t * p, uint8_t * w) {
     Simd::store(w + (g + 4) * 64, pair.high);
 }
 
-// Up to four blocks.
-template <int type> void tiles_32(const uint8_t * p, size_t step, const uint8_t * tail, size_t tail_step, int blocks,
-                                  const Batch & batch, int64_t b, Sums & sums) {
-    alignas(64) uint8_t w[4 * 512];
-    alignas(64) int32_t part[4][kMostRows][16];
-    for (int j = 0; j < blocks; ++j) {
-        store_32<type, 0>(p + size_t(j) * step, w + j * 512);
-        store_32<type, 1>(p + size_t(j) * step, w + j * 512);
-        store_32<type, 2>(p + size_t(j) * step, w + j * 512);
-        store_32<type, 3>(p + size_t(j) * step, w + j * 512);
+// Sums of one or two blocks, whose weights lie at `w`.
+inline void multiply_32(const int8_t * x, const Batch & batch, const Groups & groups, const uint8_t * w, bool two,
+                        int32_t (*sums)[kMostRows][16]) {
+    const int64_t second = groups.first * batch.stride;
+    amx::load<4>(x, batch.stride);
+    amx::load<6>(w, 64);
+    amx::clear<0>();
+    amx::dot<0, 4, 6>();
+    if (groups.second) {
+        amx::load<5>(x + second, batch.stride);
+        amx::clear<1>();
+        amx::dot<1, 5, 6>();
     }
-    tile_blocks(w, blocks, batch, b, part);
-    for (int j = 0; j < blocks; ++j) {
-        for (int r = 0; r < batch.n; ++r) {
-            const Row & row = batch.rows[r];
-            const I sum = Simd::sub(Simd::load(part[j][r]), Simd::set(excess_of<type>() * row.sum[b + j]));
-            add_to(sums.outputs[r], term_32<type>(tail + size_t(j) * tail_step, sum, row, b + j));
+    if (two) {
+        amx::load<4>(x + 32, batch.stride);
+        amx::load<7>(w + 512, 64);
+        amx::clear<2>();
+        amx::dot<2, 4, 7>();
+        if (groups.second) {
+            amx::load<5>(x + second + 32, batch.stride);
+            amx::clear<3>();
+            amx::dot<3, 5, 7>();
+            amx::store<3>(sums[1][groups.first]);
         }
+        amx::store<2>(sums[1][0]);
+    }
+    if (groups.second) {
+        amx::store<1>(sums[0][groups.first]);
+    }
+    amx::store<0>(sums[0][0]);
+}
+
+template <int type> void tiles_32(const Format & format, const uint8_t * packed, const Batch & batch, int64_t k, int64_t n,
+                                  int64_t first, int64_t last, float * const * ys) {
+    const int64_t blocks = k / 32;
+    const size_t size = tile_size(format, k), step = size_t(format.planes) * 4 * kTile, tail_step = size_t(format.tail) * kTile;
+    const Groups groups(batch.n);
+    alignas(64) uint8_t w[4 * 512];
+    alignas(64) int32_t sums[4][kMostRows][16];
+    alignas(64) float outputs[kMostRows][16];
+    amx::begin(amx::Config(groups.first, groups.second ? groups.second : groups.first, 8));
+    for (int64_t tile = first; tile < last; ++tile) {
+        const uint8_t * p = packed + size_t(tile) * size;
+        const uint8_t * tail = p + size_t(blocks) * step;
+        memset(outputs, 0, sizeof(outputs[0]) * size_t(batch.n));
+        for (int64_t b = 0; b < blocks; b += 4) {
+            const int some = int(blocks - b < 4 ? blocks - b : 4);
+            for (int j = 0; j < some; ++j, p += step) {
+                store_32<type, 0>(p, w + j * 512);
+                store_32<type, 1>(p, w + j * 512);
+                store_32<type, 2>(p, w + j * 512);
+                store_32<type, 3>(p, w + j * 512);
+            }
+            const int8_t * const x = batch.rows[0].q + 32 * b;
+            multiply_32(x, batch, groups, w, some > 1, sums);
+            if (some > 2) {
+                multiply_32(x + 64, batch, groups, w + 1024, some > 3, sums + 2);
+            }
+            for (int j = 0; j < some; ++j, tail += tail_step) {
+                for (int r = 0; r < batch.n; ++r) {
+                    const Row & row = batch.rows[r];
+                    const I sum = Simd::sub(Simd::load(sums[j][r]), Simd::set(excess_of<type>() * row.sum[b + j]));
+                    add_to(outputs[r], term_32<type>(tail, sum, row, b + j));
+                }
+            }
+        }
+        take(outputs, batch.n, tile * kTile, n, ys);
+    }
+    amx::end();
+}
+
+// Tiles [first, last) of a call whose rows are `on_tiles`.
+template <int type> void multiply_on_tiles(const Format & format, const uint8_t * packed, const Batch & batch, int64_t k, int64_t n,
+                                           int64_t first, int64_t last, float * const * ys) {
+    if constexpr (type == Q6_K) {  // the sums of four digits take the tiles of both groups
+        const Groups groups(batch.n);
+        Blocks<Digits6k>(format, packed, {batch.rows, groups.first, batch.stride}, k, n, ys).run(first, last);
+        if (groups.second) {
+            const Batch second{batch.rows + groups.first, groups.second, batch.stride};
+            Blocks<Digits6k>(format, packed, second, k, n, ys + groups.first).run(first, last);
+        }
+    } else if constexpr (type == Q4_K || type == Q5_K) {
+        Blocks<Digits4k<type == Q5_K>>(format, packed, batch, k, n, ys).run(first, last);
+    } else {
+        tiles_32<type>(format, packed, batch, k, n, first, last, ys);
     }
 }
 
