@@ -114,8 +114,9 @@ inline F term_4k(const Halves4k & of, I products, I minima, float scale) {
 // ---- Q6_K. Of 32 weights (a half of the block, one side of it) group g of 0…7, and the one that lies 64 weights behind.
 
 template <int half, int side> inline Pair pair_6k(const uint8_t * p, int g) {
-    const I q = load_here(p + (16 * half + 8 * side + g) * 64);
-    const uint8_t * const upper = p + (32 + 8 * half + g) * 64;
+    const uint8_t * const lines = p + (4 + 24 * half) * 64;
+    const I q = load_here(lines + (side ? 16 + g : 2 * g) * 64);
+    const uint8_t * const upper = lines + (2 * g + 1) * 64;
     const I h = side ? Simd::load(upper) : load_here(upper);
     return {Simd::either(Simd::bits(q, 0x0f0f0f0f), Simd::bits(Simd::shl<4 - 2 * side>(h), 0x30303030)),
             Simd::either(high_nibbles<false>(q), Simd::bits(Simd::shr<2 * side>(h), 0x30303030))};
@@ -126,7 +127,7 @@ struct Scales6k {
 
     Scales6k() = default;
     explicit Scales6k(const uint8_t * p)
-        : scales{Simd::load(p + 48 * 64), Simd::load(p + 49 * 64), Simd::load(p + 50 * 64), Simd::load(p + 51 * 64)} {}
+        : scales{Simd::load(p), Simd::load(p + 64), Simd::load(p + 128), Simd::load(p + 192)} {}
 };
 
 // Scales as pairs of 16 bits.
