@@ -188,6 +188,39 @@ template <int type> inline F term_32(const uint8_t * tail, I product, const Row 
     }
 }
 
+// ---- All weights of a block as lines of W dwords, for many rows.
+
+// Groups `line` and `line + behind`.
+inline void keep(uint8_t * w, int line, int behind, Pair pair) {
+    Simd::store(w + line * 4 * W, pair.low);
+    Simd::store(w + (line + behind) * 4 * W, pair.high);
+}
+
+template <int type, int quarter> void unpack_quarter(const uint8_t * p, uint8_t * w) {
+#pragma GCC unroll 8
+    for (int g = 0; g < 8; ++g) {
+        if constexpr (type == Q6_K) {
+            keep(w, 32 * (quarter / 2) + 8 * (quarter % 2) + g, 16, pair_6k<quarter / 2, quarter % 2>(p, g));
+        } else {
+            keep(w, 16 * quarter + g, 8, pair_4k<type == Q5_K, quarter>(p, g));
+        }
+    }
+}
+
+template <int type> void unpack(const uint8_t * p, uint8_t * w) {
+    if constexpr (type == Q4_K || type == Q5_K || type == Q6_K) {
+        unpack_quarter<type, 0>(p, w);
+        unpack_quarter<type, 1>(p, w);
+        unpack_quarter<type, 2>(p, w);
+        unpack_quarter<type, 3>(p, w);
+    } else {
+        keep(w, 0, 4, pair_32<type, 0>(p));
+        keep(w, 1, 4, pair_32<type, 1>(p));
+        keep(w, 2, 4, pair_32<type, 2>(p));
+        keep(w, 3, 4, pair_32<type, 3>(p));
+    }
+}
+
 // Writes the outputs of W of the matrix' rows from `start` on, as far as it has so many.
 inline void take(const float (*outputs)[W], int n_rows, int64_t start, int64_t n, float * const * ys) {
     for (int r = 0; r < n_rows; ++r) {

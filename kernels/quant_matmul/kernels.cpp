@@ -5,6 +5,7 @@
 // Nothing in it depends on how many rows are computed at once. Compiled without contraction to fused operations.
 #include "../variant.h"
 #include "stretch.h"
+#include "unpacked.h"
 
 #if defined(PARDEC_AMX)
 #include "tiles.h"
@@ -13,15 +14,31 @@
 namespace quant {
 namespace {
 
-// Bytes of a stretch: what several groups of rows take from the first cache, one after the other.
-constexpr size_t kStretch = 8192;
+// Rows [0, n) in as few groups of nearly the same size as may be, of `most` at most.
+struct Groups {
+    int n, count;
+
+    Groups(int rows, int most) : n(rows), count((rows + most - 1) / most) {}
+    int first(int group) const { return n * group / count; }
+    int size(int group) const { return first(group + 1) - first(group); }
+};
+
+// Weights of a stretch, when several groups of rows take it from the first cache, one after the other.
+constexpr int kStretch = 1024;
+
+// Whether each block is unpacked once for all groups of rows. Blocks of 32 are too small to come back to again and again.
+constexpr bool unpacks(int type, int rows) {
+    return kMany && (type == Q4_K || type == Q5_K || type == Q6_K) && rows > kTogether;
+}
 
 template <int type> void multiply_type(const Format & format, const uint8_t * packed, const Row * rows, int n_rows, int64_t k,
                                        int64_t n, int64_t first, int64_t last, float * const * ys) {
     const int64_t blocks = k / format.block;
     const size_t size = tile_size(format, k), step = size_t(format.planes) * 4 * kTile, tail_step = size_t(format.tail) * kTile;
-    const int groups = (n_rows + kTogether - 1) / kTogether;
-    const int64_t some = groups == 1 ? blocks : int64_t(kStretch / step) + 1;
+    const bool many = unpacks(type, n_rows);
+    const Groups groups(n_rows, many ? kMany : kTogether);
+    const int64_t some = many ? 1 : groups.count == 1 ? blocks : kStretch / format.block;
+    alignas(64) uint8_t weights[kMany ? 64 * 4 * W : 1];
     alignas(64) float outputs[kMostRows][W];
     for (int64_t tile = first; tile < last; ++tile) {
         for (int part = 0; part < kTile / W; ++part) {
@@ -31,12 +48,22 @@ template <int type> void multiply_type(const Format & format, const uint8_t * pa
             }
             const uint8_t * const lines = packed + size_t(tile) * size;
             Place at{lines + part * W * 4, lines + size_t(blocks) * step + part * W * format.tail};
-            memset(outputs, 0, sizeof(outputs[0]) * size_t(n_rows));
             for (int64_t b = 0; b < blocks; b += some) {
                 const int64_t until = blocks - b < some ? blocks : b + some;
-                for (int g = 0; g < groups; ++g) {
-                    const int r = n_rows * g / groups, behind = n_rows * (g + 1) / groups;
-                    kStretches<type>.of[behind - r - 1](format, at, rows + r, b, until, outputs + r);
+                if constexpr (unpacks(type, kMostRows)) {
+                    if (many) {
+                        unpack<type>(at.p, weights);
+                    }
+                }
+                for (int g = 0; g < groups.count; ++g) {
+                    const int r = groups.first(g), size = groups.size(g);
+                    if constexpr (unpacks(type, kMostRows)) {
+                        if (many) {
+                            kUnpackedBlocks<type>.of[size - 1](at, weights, rows + r, b, outputs + r);
+                            continue;
+                        }
+                    }
+                    kStretches<type>.of[size - 1](format, at, rows + r, b, until, outputs + r);
                 }
                 at = {at.p + step * size_t(some), at.tail + tail_step * size_t(some)};
             }

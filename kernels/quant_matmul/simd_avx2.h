@@ -7,12 +7,13 @@
 
 struct Simd {
     static constexpr int W = 8;
-    static constexpr int kTogether = 2;  // rows whose sums fit into the registers
+    static constexpr int kTogether = 6;  // rows whose sums fit into the registers
 #ifdef __AVXVNNI__
     static constexpr int kOffset = 128;
 #else
     static constexpr int kOffset = 0;
 #endif
+    static constexpr int kMany = 12;  // rows with unpacked weights
     static constexpr bool kTakesBytes = false;  // `dot` takes weights of eight bits
     using I = __m256i;
     using F = __m256;

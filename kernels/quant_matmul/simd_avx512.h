@@ -9,6 +9,7 @@ struct Simd {
     static constexpr int W = 16;
     static constexpr int kTogether = 8;  // rows whose sums fit into the registers
     static constexpr int kOffset = 128;  // what `dot_signed` adds to each weight
+    static constexpr int kMany = 0;  // rows with unpacked weights: never, a line is unpacked as quickly as it is loaded
     static constexpr bool kTakesBytes = true;  // `dot` takes weights of eight bits
     using I = __m512i;
     using F = __m512;

@@ -9,6 +9,7 @@ struct Simd {
     static constexpr int W = 4;
     static constexpr int kTogether = 4;  // rows whose sums fit into the registers
     static constexpr int kOffset = 0;
+    static constexpr int kMany = 0;  // rows with unpacked weights
     static constexpr bool kTakesBytes = false;  // `dot` takes weights of eight bits
     using I = int32x4_t;
     using F = float32x4_t;

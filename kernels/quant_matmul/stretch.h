@@ -85,7 +85,8 @@ template <bool five, int rows> inline void block_4k(const uint8_t * p, const Row
     }
 }
 
-template <int half, int side, int rows> inline void quarter_6k(const uint8_t * p, const I (&scales)[4], const int8_t * const (&x)[rows], I (&sums)[rows]) {
+template <int half, int side, int rows>
+inline void quarter_6k(const uint8_t * p, const I (&scales)[4], const int8_t * const (&x)[rows], I (&sums)[rows]) {
     I low[rows], high[rows];
     clear(low, high);
 #pragma GCC unroll 4
@@ -102,7 +103,8 @@ template <int half, int side, int rows> inline void quarter_6k(const uint8_t * p
     scale(sums, low, Simd::signed_factor<2 * side + 1>(first), high, Simd::signed_factor<2 * side + 1>(second));
 }
 
-template <int rows> inline void block_6k(const uint8_t * p, const uint8_t * tail, const Row * row, int64_t b, F (&outputs)[rows]) {
+template <int rows>
+inline void block_6k(const uint8_t * p, const uint8_t * tail, const Row * row, int64_t b, F (&outputs)[rows]) {
     const Scales6k of(p);
     const Pairs6k pairs(of.scales);
     const int8_t * x[rows];
@@ -125,7 +127,8 @@ template <int rows> inline void block_6k(const uint8_t * p, const uint8_t * tail
 
 template <int type, int rows> constexpr bool raised_32 = raises(type == Q4_0 || type == Q4_1, 4, rows);
 
-template <int type, int g, int rows> inline void group_32(const uint8_t * p, const int8_t * const (&x)[rows], I (&low)[rows], I (&high)[rows]) {
+template <int type, int g, int rows>
+inline void group_32(const uint8_t * p, const int8_t * const (&x)[rows], I (&low)[rows], I (&high)[rows]) {
     const Pair w = pair_32<type, g, raised_32<type, rows>>(p);
     if constexpr (type == Q8_0) {
 #pragma GCC unroll 8
@@ -138,7 +141,8 @@ template <int type, int g, int rows> inline void group_32(const uint8_t * p, con
     }
 }
 
-template <int type, int rows> inline void block_32(const uint8_t * p, const uint8_t * tail, const Row * row, int64_t b, F (&outputs)[rows]) {
+template <int type, int rows>
+inline void block_32(const uint8_t * p, const uint8_t * tail, const Row * row, int64_t b, F (&outputs)[rows]) {
     const int8_t * x[rows];
     I low[rows], high[rows];
     constexpr int excess = excess_of<type>();
@@ -164,7 +168,7 @@ struct Place {
     const uint8_t * p, * tail;
 };
 
-// Adds blocks [first, last), the first of which lies at `at`, to the outputs of some rows.
+// Adds blocks [first, last), the first of which lies at `at`, to the outputs of some rows, which begin with block 0.
 using Stretch = void (*)(const Format & format, Place at, const Row * row, int64_t first, int64_t last, float (*outputs)[W]);
 
 template <int type, int rows>
@@ -172,16 +176,16 @@ void stretch(const Format & format, Place at, const Row * row, int64_t first, in
     F sums[rows];
 #pragma GCC unroll 8
     for (int r = 0; r < rows; ++r) {
-        sums[r] = Simd::loadf(outputs[r]);
+        sums[r] = first ? Simd::loadf(outputs[r]) : Simd::setf(0);
     }
     const size_t step = size_t(format.planes) * 4 * kTile, tail_step = size_t(format.tail) * kTile;
     for (int64_t b = first; b < last; ++b, at.p += step, at.tail += tail_step) {
         if constexpr (type == Q4_K || type == Q5_K) {
-            block_4k<type == Q5_K, rows>(at.p, row, b, sums);
+            block_4k<type == Q5_K>(at.p, row, b, sums);
         } else if constexpr (type == Q6_K) {
-            block_6k<rows>(at.p, at.tail, row, b, sums);
+            block_6k(at.p, at.tail, row, b, sums);
         } else {
-            block_32<type, rows>(at.p, at.tail, row, b, sums);
+            block_32<type>(at.p, at.tail, row, b, sums);
         }
     }
 #pragma GCC unroll 8

@@ -13,10 +13,10 @@ constexpr bool on_tiles(int type, const Batch & batch) {
 }
 
 // The rows of a call in one or two groups of 16 at most.
-struct Groups {
+struct Sixteens {
     int first, second;
 
-    explicit Groups(int n) : first(n <= 16 ? n : (n + 1) / 2), second(n - first) {}
+    explicit Sixteens(int n) : first(n <= 16 ? n : (n + 1) / 2), second(n - first) {}
 };
 
 inline void add_to(float * sum, F a) {
@@ -43,6 +43,7 @@ template <bool five> struct Digits4k {
         }
     };
 
+    // Lines 16 * quarter to 16 * quarter + 15, and no others: those of the block before are still to be multiplied.
     template <int quarter> static void prepare(const uint8_t * p, const Scales & scales, uint8_t (*w)[64 * 64]) {
         constexpr int byte = 2 * quarter % 4;
         const I low = Simd::twice<byte>(scales.scales[quarter / 2]), high = Simd::twice<byte + 1>(scales.scales[quarter / 2]);
@@ -104,20 +105,22 @@ struct Digits6k {
         }
     };
 
-    template <int quarter, int part> static void prepare_part(const uint8_t * p, const Scales & scales, uint8_t (*w)[64 * 64]) {
-        constexpr int half = quarter / 2, side = quarter % 2, byte = 2 * side + part;
-        const Scale low(Simd::signed_twice<byte>(scales.scales[2 * half])), high(Simd::signed_twice<byte>(scales.scales[2 * half + 1]));
+    // Four groups of weights with one scale: of the low nibbles of a half of the block, or of the high ones.
+    template <int half, bool high, int index> static void prepare_scale(const uint8_t * p, const Scales & scales, uint8_t (*w)[64 * 64]) {
+        constexpr int side = index / 2;
+        const Scale scale(Simd::signed_twice<index>(scales.scales[2 * half + high]));
 #pragma GCC unroll 4
-        for (int g = 4 * part; g < 4 * part + 4; ++g) {
+        for (int g = 4 * (index % 2); g < 4 * (index % 2) + 4; ++g) {
             const Pair pair = pair_6k<half, side>(p, g);
-            low.store(pair.low, w, (32 * half + 8 * side + g) * 64);
-            high.store(pair.high, w, (32 * half + 8 * side + 16 + g) * 64);
+            scale.store(high ? pair.high : pair.low, w, (32 * half + 16 * high + 8 * side + g) * 64);
         }
     }
 
     template <int quarter> static void prepare(const uint8_t * p, const Scales & scales, uint8_t (*w)[64 * 64]) {
-        prepare_part<quarter, 0>(p, scales, w);
-        prepare_part<quarter, 1>(p, scales, w);
+        prepare_scale<quarter / 2, quarter % 2, 0>(p, scales, w);
+        prepare_scale<quarter / 2, quarter % 2, 1>(p, scales, w);
+        prepare_scale<quarter / 2, quarter % 2, 2>(p, scales, w);
+        prepare_scale<quarter / 2, quarter % 2, 3>(p, scales, w);
     }
 };
 
@@ -259,7 +262,7 @@ private:
 
     const uint8_t * const packed_;
     const Batch batch_;
-    const Groups groups_;
+    const Sixteens groups_;
     const int64_t blocks_, n_;
     const size_t size_, step_, tail_step_;
     float * const * const ys_;
@@ -271,14 +274,8 @@ private:
 
 // ---- Blocks of 32, each with a scale of its own: four of them one after the other.
 
-template <int type, int g> void store_32(const uint8_t * p, uint8_t * w) {
-    const Pair pair = pair_32<type, g>(p);
-    Simd::store(w + g * 64, pair.low);
-    Simd::store(w + (g + 4) * 64, pair.high);
-}
-
 // Sums of one or two blocks, whose weights lie at `w`.
-inline void multiply_32(const int8_t * x, const Batch & batch, const Groups & groups, const uint8_t * w, bool two,
+inline void multiply_32(const int8_t * x, const Batch & batch, const Sixteens & groups, const uint8_t * w, bool two,
                         int32_t (*sums)[kMostRows][16]) {
     const int64_t second = groups.first * batch.stride;
     amx::load<4>(x, batch.stride);
@@ -313,7 +310,7 @@ template <int type> void tiles_32(const Format & format, const uint8_t * packed,
                                   int64_t first, int64_t last, float * const * ys) {
     const int64_t blocks = k / 32;
     const size_t size = tile_size(format, k), step = size_t(format.planes) * 4 * kTile, tail_step = size_t(format.tail) * kTile;
-    const Groups groups(batch.n);
+    const Sixteens groups(batch.n);
     alignas(64) uint8_t w[4 * 512];
     alignas(64) int32_t sums[4][kMostRows][16];
     alignas(64) float outputs[kMostRows][16];
@@ -325,10 +322,7 @@ template <int type> void tiles_32(const Format & format, const uint8_t * packed,
         for (int64_t b = 0; b < blocks; b += 4) {
             const int some = int(blocks - b < 4 ? blocks - b : 4);
             for (int j = 0; j < some; ++j, p += step) {
-                store_32<type, 0>(p, w + j * 512);
-                store_32<type, 1>(p, w + j * 512);
-                store_32<type, 2>(p, w + j * 512);
-                store_32<type, 3>(p, w + j * 512);
+                unpack<type>(p, w + j * 512);
             }
             const int8_t * const x = batch.rows[0].q + 32 * b;
             multiply_32(x, batch, groups, w, some > 1, sums);
@@ -352,7 +346,7 @@ template <int type> void tiles_32(const Format & format, const uint8_t * packed,
 template <int type> void multiply_on_tiles(const Format & format, const uint8_t * packed, const Batch & batch, int64_t k, int64_t n,
                                            int64_t first, int64_t last, float * const * ys) {
     if constexpr (type == Q6_K) {  // the sums of four digits take the tiles of both groups
-        const Groups groups(batch.n);
+        const Sixteens groups(batch.n);
         Blocks<Digits6k>(format, packed, {batch.rows, groups.first, batch.stride}, k, n, ys).run(first, last);
         if (groups.second) {
             const Batch second{batch.rows + groups.first, groups.second, batch.stride};
