@@ -9,16 +9,18 @@
 
 namespace amx {
 
-// Tiles 0…3 hold sums, 4 and 5 activations, 6 and 7 weights.
+// Tiles 0…3 hold sums, 4 and 5 activations, 6 and 7 weights. The even ones are of a first group of rows, the odd ones of a
+// second.
 struct alignas(64) Config {
     uint8_t palette = 1, start_row = 0, reserved[14] = {};
     uint16_t column_bytes[16] = {};
     uint8_t rows[16] = {};
 
-    Config(int activation_rows, int groups) {
+    // `groups` of four weights of each row are multiplied at once.
+    Config(int first_rows, int second_rows, int groups) {
         for (int t = 0; t < 8; ++t) {
             column_bytes[t] = uint16_t(t == 4 || t == 5 ? 4 * groups : 64);
-            rows[t] = uint8_t(t >= 6 ? groups : activation_rows);
+            rows[t] = uint8_t(t >= 6 ? groups : t % 2 == 0 ? first_rows : second_rows);
         }
     }
 };
@@ -31,27 +33,22 @@ inline void end() {
     __asm__ volatile("tilerelease" : : : "memory");
 }
 
-// Sums `index` (0…3) of activations at x, a row every `stride` bytes, with weights at w; written to out, 64 bytes a row.
-#define AMX_PRODUCT(index, a, b)                                                      \
-    template <> inline void product<index>(const int8_t * x, int64_t stride, const uint8_t * w) { \
-        __asm__ volatile("tilezero %%tmm" #index "\n\t"                               \
-                         "tileloadd (%0,%1,1), %%tmm" #a "\n\t"                       \
-                         "tileloadd (%2,%3,1), %%tmm" #b "\n\t"                       \
-                         "tdpbsud %%tmm" #b ", %%tmm" #a ", %%tmm" #index             \
-                         :                                                            \
-                         : "r"(x), "r"(stride), "r"(w), "r"(int64_t(64))              \
-                         : "memory");                                                 \
-    }                                                                                 \
-    template <> inline void keep<index>(int32_t * out) {                              \
-        __asm__ volatile("tilestored %%tmm" #index ", (%0,%1,1)" : : "r"(out), "r"(int64_t(64)) : "memory"); \
-    }
+template <int tile> inline void clear() {
+    __asm__ volatile("tilezero %%tmm%c0" : : "i"(tile) : "memory");
+}
 
-template <int index> void product(const int8_t * x, int64_t stride, const uint8_t * w);
-template <int index> void keep(int32_t * out);
-AMX_PRODUCT(0, 4, 6)
-AMX_PRODUCT(1, 5, 7)
-AMX_PRODUCT(2, 4, 6)
-AMX_PRODUCT(3, 5, 7)
-#undef AMX_PRODUCT
+template <int tile> inline void load(const void * p, int64_t stride) {
+    __asm__ volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(p), "r"(stride), "i"(tile) : "memory");
+}
+
+// 64 bytes a row.
+template <int tile> inline void store(int32_t * p) {
+    __asm__ volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(p), "r"(int64_t(64)), "i"(tile) : "memory");
+}
+
+// Adds signed activations times unsigned weights.
+template <int sums, int activations, int weights> inline void dot() {
+    __asm__ volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(sums), "i"(activations), "i"(weights) : "memory");
+}
 
 }  // namespace amx

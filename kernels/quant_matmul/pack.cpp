@@ -52,6 +52,19 @@ uint32_t gather(uint32_t bits) {
     return out;
 }
 
+// The line of a tile in which dword d of a block stands. Of Q6_K scales come first, then what is used together, as one goes
+// straight on: for each half 8 times the low bits of a group of weights and the high bits of four, and the other low bits.
+constexpr int line_of(int type, int d) {
+    if (type != Q6_K) {
+        return d;
+    }
+    if (d >= 48) {
+        return d - 48;
+    }
+    const int half = d < 32 ? d / 16 : (d - 32) / 8, g = d % 8, first = 4 + 24 * half;
+    return d >= 32 ? first + 2 * g + 1 : d % 16 < 8 ? first + 2 * g : first + 16 + g;
+}
+
 size_t padded(size_t bytes) {
     return (bytes + 63) & ~size_t(63);
 }
@@ -78,7 +91,7 @@ size_t packed_size(const Format & format, int64_t k, int64_t n) {
 namespace {
 
 // One tile, row by row: in a file the rows of a tile lie one behind the other.
-template <int block_bytes, int body_offset, int planes, int tail_offset, int tail_bytes, bool spreads>
+template <int type, int block_bytes, int body_offset, int planes, int tail_offset, int tail_bytes, bool spreads>
 void pack_tile(const uint8_t * source, uint8_t * out, int64_t blocks, int64_t rows) {
     uint8_t * const tails = out + size_t(blocks) * planes * 4 * kTile;
     for (int64_t row = 0; row < kTile; ++row) {
@@ -97,7 +110,7 @@ void pack_tile(const uint8_t * source, uint8_t * out, int64_t blocks, int64_t ro
                 words[0] = spread(words[0]);
             }
             for (int d = 0; d < planes; ++d) {
-                dwords[d * kTile] = words[d];
+                dwords[line_of(type, d) * kTile] = words[d];
             }
         }
     }
@@ -110,7 +123,7 @@ bool pack_type(int wanted, const uint8_t * source, uint8_t * packed, size_t size
     }
     const size_t row_bytes = size_t(blocks) * block_bytes;
     for (int64_t tile = first; tile < last; ++tile) {
-        pack_tile<block_bytes, body_offset, planes, tail_offset, tail_bytes, spreads>(source + size_t(tile * kTile) * row_bytes,
+        pack_tile<type, block_bytes, body_offset, planes, tail_offset, tail_bytes, spreads>(source + size_t(tile * kTile) * row_bytes,
                                                                                      packed + size_t(tile) * size, blocks, n - tile * kTile);
     }
     return true;
@@ -142,7 +155,7 @@ void unpack(const Format & format, const uint8_t * packed, uint8_t * target, int
             const uint32_t * const dwords = (const uint32_t *)(tile + size_t(b) * format.planes * 4 * kTile);
             uint32_t words[52];
             for (int d = 0; d < format.planes; ++d) {
-                words[d] = dwords[d * kTile + row];
+                words[d] = dwords[line_of(format.type, d) * kTile + row];
             }
             if (format.type == Q5_0) {
                 words[0] = gather(words[0]);

@@ -1,7 +1,7 @@
 // Products of block-quantised weights with a few rows of activations: y = W·x for GGUF blocks.
 //
 // Weights are packed once, without loss, into tiles of 16 output rows: byte i of a row's dword d stands at
-// tile[d][row][i], so that one 64-byte load feeds 16 rows. Activations are quantised to 8 bits, row by row, as llama.cpp
+// tile[line of d][row][i], so that one 64-byte load feeds 16 rows. Activations are quantised to 8 bits, row by row, as llama.cpp
 // does for the same block type. Every output is computed in the same way whatever the number of rows.
 #pragma once
 

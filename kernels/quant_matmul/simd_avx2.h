@@ -7,15 +7,20 @@
 
 struct Simd {
     static constexpr int W = 8;
+    static constexpr int kTogether = 6;  // rows whose sums fit into the registers
 #ifdef __AVXVNNI__
     static constexpr int kOffset = 128;
 #else
     static constexpr int kOffset = 0;
 #endif
+    static constexpr int kMany = 12;  // rows with unpacked weights
+    static constexpr bool kTakesBytes = false;  // `dot` takes weights of eight bits
     using I = __m256i;
     using F = __m256;
 
     static I load(const void * p) { return _mm256_loadu_si256((const __m256i *)p); }
+    // What is in it has to be there now.
+    static void pin(I & a) { __asm__ volatile("" : "+x"(a)); }
     static void store(void * p, I a) { _mm256_storeu_si256((__m256i *)p, a); }
     static I zero() { return _mm256_setzero_si256(); }
     static I set(int32_t a) { return _mm256_set1_epi32(a); }
@@ -26,8 +31,9 @@ struct Simd {
     template <int n> static I sar(I a) { return _mm256_srai_epi32(a, n); }
     static I add(I a, I b) { return _mm256_add_epi32(a, b); }
     static I sub(I a, I b) { return _mm256_sub_epi32(a, b); }
-    // sum + a · scale.
-    static I factor(I scale) { return scale; }
+    // sum + a · scale; a scale is a byte of a dword.
+    template <int byte> static I factor(I scales) { return bits(shr<8 * byte>(scales), 0xff); }
+    template <int byte> static I signed_factor(I scales) { return sar<24>(shl<24 - 8 * byte>(scales)); }
     static I add_product(I sum, I a, I factor) { return add(sum, _mm256_mullo_epi32(a, factor)); }
 
     static I word(const void * p) {
@@ -55,10 +61,10 @@ struct Simd {
     static I dot_pairs(I sum, I a, const int16_t * x) { return add(sum, _mm256_madd_epi16(a, word(x))); }
 #endif
     template <int half> static I unsigned_pair(I a) {
-        return half ? _mm256_shuffle_epi8(a, spread(2)) : _mm256_shuffle_epi8(a, spread(0));
+        return _mm256_shuffle_epi8(a, each(0x80008000u | 2 * half | (2 * half + 1) << 16, 0x00010001));
     }
     template <int half> static I signed_pair(I a) {
-        return _mm256_srai_epi16(_mm256_shuffle_epi8(a, spread_up(half ? 2 : 0)), 8);
+        return _mm256_srai_epi16(_mm256_shuffle_epi8(a, each(0x00800080u | 2 * half << 8 | (2 * half + 1) << 24, 0x01000100)), 8);
     }
 
     static F floats(I a) { return _mm256_cvtepi32_ps(a); }
@@ -76,17 +82,9 @@ struct Simd {
     static F high_half(I a) { return low_half(_mm256_srli_epi32(a, 16)); }
 
 private:
-    static I spread(int from) {
-        const int32_t zero = int32_t(0x80008000u);
-        return _mm256_broadcastsi128_si256(_mm_setr_epi32(zero | from | (from + 1) << 16, zero | (from + 4) | (from + 5) << 16,
-                                                          zero | (from + 8) | (from + 9) << 16,
-                                                          zero | (from + 12) | (from + 13) << 16));
-    }
-    static I spread_up(int from) {
-        const int32_t zero = int32_t(0x00800080u);
-        return _mm256_broadcastsi128_si256(_mm_setr_epi32(zero | from << 8 | (from + 1) << 24,
-                                                          zero | (from + 4) << 8 | (from + 5) << 24,
-                                                          zero | (from + 8) << 8 | (from + 9) << 24,
-                                                          zero | (from + 12) << 8 | (from + 13) << 24));
+    // For a shuffle: where each byte of a lane comes from, 0x80 for none. The bytes of `own` are those of the lane itself.
+    static I each(uint32_t from, uint32_t own) {
+        return _mm256_broadcastsi128_si256(
+            _mm_setr_epi32(int32_t(from), int32_t(from + 4 * own), int32_t(from + 8 * own), int32_t(from + 12 * own)));
     }
 };

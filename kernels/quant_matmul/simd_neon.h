@@ -7,11 +7,16 @@
 
 struct Simd {
     static constexpr int W = 4;
+    static constexpr int kTogether = 4;  // rows whose sums fit into the registers
     static constexpr int kOffset = 0;
+    static constexpr int kMany = 0;  // rows with unpacked weights
+    static constexpr bool kTakesBytes = false;  // `dot` takes weights of eight bits
     using I = int32x4_t;
     using F = float32x4_t;
 
     static I load(const void * p) { return vreinterpretq_s32_u8(vld1q_u8((const uint8_t *)p)); }
+    // What is in it has to be there now.
+    static void pin(I & a) { __asm__ volatile("" : "+w"(a)); }
     static void store(void * p, I a) { vst1q_u8((uint8_t *)p, vreinterpretq_u8_s32(a)); }
     static I zero() { return vdupq_n_s32(0); }
     static I set(int32_t a) { return vdupq_n_s32(a); }
@@ -34,8 +39,9 @@ struct Simd {
     }
     static I add(I a, I b) { return vaddq_s32(a, b); }
     static I sub(I a, I b) { return vsubq_s32(a, b); }
-    // sum + a · scale.
-    static I factor(I scale) { return scale; }
+    // sum + a · scale; a scale is a byte of a dword.
+    template <int byte> static I factor(I scales) { return bits(shr<8 * byte>(scales), 0xff); }
+    template <int byte> static I signed_factor(I scales) { return sar<24>(shl<24 - 8 * byte>(scales)); }
     static I add_product(I sum, I a, I factor) { return add(sum, vmulq_s32(a, factor)); }
 
     static I word(const void * p) {

@@ -211,7 +211,8 @@ bool can_run(const ggml_tensor * t) {
 }
 
 Step & Plan::step(void (*run)(const Step &, int, int), ggml_tensor * tensor) {
-    steps_.push_back({run, tensor, false, &counters_[used_counters_++], nullptr, nullptr, 0, 0});
+    steps_.push_back({run, tensor, false, &counters_[used_counters_], nullptr, nullptr, 0, 0});
+    used_counters_ += size_t(threads_);
     return steps_.back();
 }
 
@@ -451,8 +452,9 @@ bool Plan::make(ggml_cgraph * graph, int threads) {
     used_counters_ = 0;
     next_row_room_ = 0;
     const int n = ggml.ggml_graph_n_nodes(graph);
-    if (counters_.size() < size_t(n) * 3) {
-        counters_ = std::vector<std::atomic<int>>(size_t(n) * 3);
+    const size_t counters = size_t(n) * 3 * size_t(threads);
+    if (counters_.size() < counters) {
+        counters_ = std::vector<std::atomic<int>>(counters);
     }
     // Rooms must not move once a step knows them: they are made large enough for the largest use before.
     size_t rows = 0, results = 0;

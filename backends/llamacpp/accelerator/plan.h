@@ -38,7 +38,7 @@ struct Step {
     void (*run)(const Step & step, int thread, int threads);
     ggml_tensor * tensor;
     bool waits;             // for all threads to finish the steps before
-    std::atomic<int> * next; // shares that are handed out to whoever comes
+    std::atomic<int> * next; // shares that are handed out to whoever comes, a counter for each thread
     uint8_t * room;         // quantised rows, or the results of attention
     uint8_t * other;        // turns of rotations, or the cells that rows see
     int64_t count;          // cells, segments
