@@ -72,7 +72,8 @@ template <int type> void multiply_type(const Format & format, const uint8_t * pa
     }
 }
 
-template <int type> void multiply_rows(const Format & format, const uint8_t * packed, const Batch & batch, int64_t k, int64_t n, int64_t first, int64_t last, float * const * ys) {
+template <int type> void multiply_rows(const Format & format, const uint8_t * packed, const Batch & batch, int64_t k, int64_t n,
+                                       int64_t first, int64_t last, float * const * ys) {
 #if defined(PARDEC_AMX)
     if (on_tiles(type, batch)) {
         return multiply_on_tiles<type>(format, packed, batch, k, n, first, last, ys);

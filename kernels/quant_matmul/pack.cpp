@@ -109,6 +109,8 @@ void pack_tile(const uint8_t * source, uint8_t * out, int64_t blocks, int64_t ro
             if (spreads) {
                 words[0] = spread(words[0]);
             }
+            // Unrolled, so that places are constants.
+#pragma GCC unroll 52
             for (int d = 0; d < planes; ++d) {
                 dwords[line_of(type, d) * kTile] = words[d];
             }
@@ -123,8 +125,8 @@ bool pack_type(int wanted, const uint8_t * source, uint8_t * packed, size_t size
     }
     const size_t row_bytes = size_t(blocks) * block_bytes;
     for (int64_t tile = first; tile < last; ++tile) {
-        pack_tile<type, block_bytes, body_offset, planes, tail_offset, tail_bytes, spreads>(source + size_t(tile * kTile) * row_bytes,
-                                                                                     packed + size_t(tile) * size, blocks, n - tile * kTile);
+        pack_tile<type, block_bytes, body_offset, planes, tail_offset, tail_bytes, spreads>(
+            source + size_t(tile * kTile) * row_bytes, packed + size_t(tile) * size, blocks, n - tile * kTile);
     }
     return true;
 }

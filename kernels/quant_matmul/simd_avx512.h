@@ -37,7 +37,9 @@ struct Simd {
         const I both = _mm512_shuffle_epi8(scales, each(0x00800080u | byte << 8 | byte << 24, 0x01000100));
         return _mm512_srav_epi16(both, _mm512_set1_epi32(8));
     }
-    static I add_product(I sum, I a, I factor) { return _mm512_dpwssd_epi32(sum, _mm512_shuffle_epi8(a, each(0x02018000, 0x01010001)), factor); }
+    static I add_product(I sum, I a, I factor) {
+        return _mm512_dpwssd_epi32(sum, _mm512_shuffle_epi8(a, each(0x02018000, 0x01010001)), factor);
+    }
 
     static I word(const void * p) {
         int32_t a;

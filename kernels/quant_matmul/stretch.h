@@ -51,7 +51,8 @@ template <int rows> inline void scale(I (&sums)[rows], const I (&low)[rows], I l
     }
 }
 
-template <bool five, int c, int rows> inline void quarter_4k(const uint8_t * p, I scales, const int8_t * const (&x)[rows], I (&sums)[rows]) {
+template <bool five, int c, int rows>
+inline void quarter_4k(const uint8_t * p, I scales, const int8_t * const (&x)[rows], I (&sums)[rows]) {
     constexpr bool raised = raises(!five, 8, rows);
     I low[rows], high[rows];
     clear(low, high);
