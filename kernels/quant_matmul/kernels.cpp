@@ -3,6 +3,8 @@
 // An output is a chain of additions over the blocks of its row, first to last, each term made of exact integer sums:
 //   acc += float(sum of scaled products) * (d * scale) [- float(sum of scaled minima) * (dmin * scale)]
 // Nothing in it depends on how many rows are computed at once. Compiled without contraction to fused operations.
+#include <bit>
+
 #include "../variant.h"
 #include "stretch.h"
 #include "unpacked.h"
@@ -135,12 +137,13 @@ uint16_t float_to_half(float f) {
 #endif
 }
 
-// Nearest integer, ties to even, for |x| < 2^22: the sum's lowest bits are those of the integer.
-int32_t nearest(float x) {
-    const float shifted = x + 12582912.0f;
-    int32_t bits;
-    memcpy(&bits, &shifted, 4);
-    return bits - 0x4b400000;
+// x * inverse as the nearest integers, ties to even, 127 at most. For |x * inverse| < 2^22: adding 1.5 * 2^23 leaves the integer in
+// the lowest bits.
+template <int n> void round_all(const float * x, float inverse, int32_t (&values)[n]) {
+    for (int i = 0; i < n; ++i) {
+        const int32_t v = std::bit_cast<int32_t>(x[i] * inverse + 12582912.0f) - 0x4b400000;
+        values[i] = v < 127 ? v : 127;
+    }
 }
 
 void quantise(const Format & format, const float * x, uint8_t * target, int64_t k, int64_t first, int64_t last) {
@@ -149,30 +152,21 @@ void quantise(const Format & format, const float * x, uint8_t * target, int64_t 
     for (int64_t b = first; b < last; ++b) {
         const float * const in = x + b * format.block;
         int8_t * const out = q + b * format.block;
-        float highs[16], lows[16];
-        for (int i = 0; i < 16; ++i) {
-            highs[i] = lows[i] = in[i];
+        F highs = Simd::loadf(in), lows = highs;
+        for (int j = W; j < format.block; j += W) {
+            highs = Simd::maxf(highs, Simd::loadf(in + j));
+            lows = Simd::minf(lows, Simd::loadf(in + j));
         }
-        for (int j = 16; j < format.block; j += 16) {
-            for (int i = 0; i < 16; ++i) {
-                highs[i] = in[j + i] > highs[i] ? in[j + i] : highs[i];
-                lows[i] = in[j + i] < lows[i] ? in[j + i] : lows[i];
-            }
-        }
-        float high = highs[0], low = lows[0];
-        for (int i = 1; i < 16; ++i) {
-            high = highs[i] > high ? highs[i] : high;
-            low = lows[i] < low ? lows[i] : low;
-        }
+        const float high = Simd::highest(highs), low = Simd::lowest(lows);
         const float most = high > -low ? high : -low;
         float * const scale = (float *)row.scale + b;
         if (!format.eights_k) {
             const float d = most / 127.0f, inverse = most > 0 ? 127.0f / most : 0.0f;
-            int32_t sum = 0;
+            int32_t values[32], sum = 0;
+            round_all(in, inverse, values);
             for (int i = 0; i < 32; ++i) {
-                const int32_t v = nearest(in[i] * inverse);
-                out[i] = int8_t(v);
-                sum += v;
+                out[i] = int8_t(values[i]);
+                sum += values[i];
             }
             *scale = half_to_float(float_to_half(d));
             ((int32_t *)row.sum)[b] = sum;
@@ -191,13 +185,15 @@ void quantise(const Format & format, const float * x, uint8_t * target, int64_t 
             }
         }
         const float inverse = extreme != 0 ? -127.0f / extreme : 0.0f;
+        int32_t values[256];
+        round_all(in, inverse, values);
+        for (int i = 0; i < 256; ++i) {
+            out[i] = int8_t(values[i]);
+        }
         for (int s = 0; s < 16; ++s) {
             int32_t sum = 0;
             for (int i = 16 * s; i < 16 * s + 16; ++i) {
-                const int32_t v = nearest(in[i] * inverse);
-                const int32_t bounded = v < 127 ? v : 127;
-                out[i] = int8_t(bounded);
-                sum += bounded;
+                sum += values[i];
             }
             sums16[s] = int16_t(sum);
         }

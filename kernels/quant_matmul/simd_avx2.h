@@ -74,6 +74,18 @@ struct Simd {
     static F addf(F a, F b) { return _mm256_add_ps(a, b); }
     static F subf(F a, F b) { return _mm256_sub_ps(a, b); }
     static F mulf(F a, F b) { return _mm256_mul_ps(a, b); }
+    static F maxf(F a, F b) { return _mm256_max_ps(a, b); }
+    static F minf(F a, F b) { return _mm256_min_ps(a, b); }
+    static float highest(F a) {
+        a = maxf(a, _mm256_permute2f128_ps(a, a, 1));
+        a = maxf(a, _mm256_permute_ps(a, 0x4e));
+        return _mm256_cvtss_f32(maxf(a, _mm256_permute_ps(a, 0xb1)));
+    }
+    static float lowest(F a) {
+        a = minf(a, _mm256_permute2f128_ps(a, a, 1));
+        a = minf(a, _mm256_permute_ps(a, 0x4e));
+        return _mm256_cvtss_f32(minf(a, _mm256_permute_ps(a, 0xb1)));
+    }
     static F halves(const void * p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
     static F low_half(I a) {
         const I packed = _mm256_packus_epi32(bits(a, 0xffff), zero());

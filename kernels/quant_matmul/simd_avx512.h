@@ -84,6 +84,10 @@ struct Simd {
     static F addf(F a, F b) { return _mm512_add_ps(a, b); }
     static F subf(F a, F b) { return _mm512_sub_ps(a, b); }
     static F mulf(F a, F b) { return _mm512_mul_ps(a, b); }
+    static F maxf(F a, F b) { return _mm512_max_ps(a, b); }
+    static F minf(F a, F b) { return _mm512_min_ps(a, b); }
+    static float highest(F a) { return _mm512_reduce_max_ps(a); }
+    static float lowest(F a) { return _mm512_reduce_min_ps(a); }
     static F halves(const void * p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
     static F low_half(I a) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(a)); }
     static F high_half(I a) { return low_half(_mm512_srli_epi32(a, 16)); }

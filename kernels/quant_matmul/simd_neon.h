@@ -76,6 +76,10 @@ struct Simd {
     static F addf(F a, F b) { return vaddq_f32(a, b); }
     static F subf(F a, F b) { return vsubq_f32(a, b); }
     static F mulf(F a, F b) { return vmulq_f32(a, b); }
+    static F maxf(F a, F b) { return vmaxq_f32(a, b); }
+    static F minf(F a, F b) { return vminq_f32(a, b); }
+    static float highest(F a) { return vmaxvq_f32(a); }
+    static float lowest(F a) { return vminvq_f32(a); }
     static F halves(const void * p) { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16((const uint16_t *)p))); }
     static F low_half(I a) { return vcvt_f32_f16(vreinterpret_f16_u16(vmovn_u32(vreinterpretq_u32_s32(a)))); }
     static F high_half(I a) { return low_half(shr<16>(a)); }
