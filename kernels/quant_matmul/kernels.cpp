@@ -58,14 +58,14 @@ template <int type> void multiply_type(const Format & format, const uint8_t * pa
                     }
                 }
                 for (int g = 0; g < groups.count; ++g) {
-                    const int r = groups.first(g), size = groups.size(g);
+                    const int r = groups.first(g), together = groups.size(g);
                     if constexpr (unpacks(type, kMostRows)) {
                         if (many) {
-                            kUnpackedBlocks<type>.of[size - 1](at, weights, rows + r, b, outputs + r);
+                            kUnpackedBlocks<type>.of[together - 1](at, weights, rows + r, b, outputs + r);
                             continue;
                         }
                     }
-                    kStretches<type>.of[size - 1](format, at, rows + r, b, until, outputs + r);
+                    kStretches<type>.of[together - 1](format, at, rows + r, b, until, outputs + r);
                 }
                 at = {at.p + step * size_t(some), at.tail + tail_step * size_t(some)};
             }
